@@ -12,7 +12,7 @@ Input: logs and their programs. Output: reports, trees, differences and new logs
     observed/      logs of watched commands: their requests are matched
     resume/        continues a run, in the same log or in a fork
     audit/         reads a log without executing anything: verification, state, causes
-    tree/          the delegation tree
+    run/           a run as people see it: its agents, turns and totals
     compare/       two logs, scope by scope
     testing/       recordings, snapshots and self-replay, for tests
     bulk/          many logs at once
@@ -47,11 +47,9 @@ if TYPE_CHECKING:
     from refold.replay.partial.drift_report import DriftReport as DriftReport
     from refold.replay.reexecute.report import ReplayReport as ReplayReport
     from refold.replay.resume.fork import Fork as Fork
-    from refold.replay.tree.delegation_tree import (
-        RunNode as RunNode,
-        delegation_tree as delegation_tree,
-        render_text as render_text,
-    )
+    from refold.replay.run.opened_run import delegation_tree as delegation_tree
+    from refold.replay.run.run_node import RunNode as RunNode
+    from refold.replay.run.tree_text import render_text as render_text
     from refold.replay.what_if.order_report import ExploreReport as ExploreReport
     from refold.replay.what_if.sensitivity import SensitivityReport as SensitivityReport
 else:
@@ -68,7 +66,9 @@ else:
             "refold.replay.partial.drift_report": "DriftReport",
             "refold.replay.reexecute.report": "ReplayReport",
             "refold.replay.resume.fork": "Fork",
-            "refold.replay.tree.delegation_tree": "RunNode delegation_tree render_text",
+            "refold.replay.run.opened_run": "delegation_tree",
+            "refold.replay.run.run_node": "RunNode",
+            "refold.replay.run.tree_text": "render_text",
             "refold.replay.what_if.order_report": "ExploreReport",
             "refold.replay.what_if.sensitivity": "SensitivityReport",
         },

@@ -31,7 +31,7 @@ PARTIAL: Final = {
     "refold.replay.partial.sources._PLACES": "a person is always asked",
     "refold.replay.reexecute.comparison._OF_RAISING": "the categories that raising can explain",
     "refold.replay.reexecute.comparison._OF_TIMERS": "the categories that a timer can explain",
-    "refold.replay.tree.standing._UNKNOWN": "the states in which nothing is known",
+    "refold.replay.run.standing._UNKNOWN": "the states in which nothing is known",
     "refold.testing.refold_models.LIVE": "the modes that ask a model",
 }
 """Tables that are partial or mixed on purpose: what the words that they lack get."""

@@ -1,6 +1,6 @@
 """The differences of two logs: structural, scope by scope, child by child.
 
-Input: two logs. Output: their differences.  Nothing is executed.  Imports `tree`, `observed`,
+Input: two logs. Output: their differences.  Nothing is executed.  Imports `run`, `observed`,
 `index`, `difference` and `refold.engine`.  Rules: CONTRACT.md §13.
 
     diff              the diff

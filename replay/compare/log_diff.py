@@ -13,7 +13,7 @@ from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference, counted, shown
 from refold.replay.index.guarantee import OBSERVED
-from refold.replay.tree.tree_text import printable
+from refold.replay.run.tree_text import printable
 
 DiffCategory = Literal[
     "only_in_a",

@@ -1,6 +1,6 @@
 """Keeps how far commands have read long logs, in the user's cache folder.
 
-A fold reads a log entry by entry, as `replay.tree` and `replay.audit.why` do. Its state after the
+A fold reads a log entry by entry, as `replay.run` and `replay.audit.why` do. Its state after the
 last entry is one file, named by the log's device and inode, and holds for exactly those bytes: the
 file's size and times are compared, and of a log that grew, the last entry that was read. So a
 command that repeats reads only new entries, and must say that the others were not verified now.
@@ -34,7 +34,7 @@ _DIGEST: Final = 32
 _PROTOCOL: Final = 5
 _NEAR: Final = 100
 """Entries that are rather passed over than looked for."""
-_ROOMS: Final = ("refold.engine.events.", "refold.engine.workspace.entries")
+_ROOMS: Final = ("refold.engine.events.", "refold.engine.observed.", "refold.engine.workspace.")
 """Modules of classes that a state may have beside those of its fold's folder."""
 _PLAIN: Final = {
     ("array", "_array_reconstructor"), ("array", "array"), ("collections", "Counter"),
@@ -48,14 +48,15 @@ class LogFold:
     UNKEPT: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
-        self.entries, self.end = 0, 0
-        """How many entries were taken, and the byte after the last."""
+        self.entries, self.end, self.head = 0, 0, ""
+        """How many entries were taken, the byte after the last, and its hash."""
         self.is_whole = True
         """Whether all was there that it needs beside the log."""
 
     def take(self, entry: Entry) -> None:
         """Take the next entry."""
         self.entries, self.end = entry.seq + 1, entry.offset + len(entry.line)
+        self.head = entry.hash
 
 
 class KeptFolds:
@@ -170,13 +171,15 @@ def fold_log(
 ) -> None:
     """Let a fold take the entries of the log at `path`, up to the entry `last` or to the end.
 
-    In a block of `keeping`, only those that it has not taken in an earlier command; if it `keeps`.
+    Only those that it has not taken before; in a block of `keeping`, nor in an earlier command, if
+    it `keeps`.
 
     Raises:
         LogError: any error of `read_entries`.
     """
-    kept = _KEPT.get() if keeps else None
-    start = kept.restore(path, fold) if kept is not None else ChainEnd(str(path), 0, 0, NO_HASH)
+    kept = _KEPT.get() if keeps and not fold.entries else None
+    start = ChainEnd(str(path), fold.entries, fold.end, fold.head.encode())
+    start = start if kept is None else kept.restore(path, fold)
     most = None if last is None else min(max(0, last + 1 - start.seq), sys.maxsize)
     entry, wrong = None, None
     try:

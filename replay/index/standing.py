@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from refold.engine.errors import LogError
+from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
@@ -72,7 +72,7 @@ class _Waiting(LogFold):
 def _questions(log: Path) -> Iterator[str]:
     """Yield the open questions of a log, and of its children that were not joined."""
     found = _Waiting()
-    with contextlib.suppress(LogError):
+    with contextlib.suppress(LogError, LogMissing):  # a child may not have begun
         fold_log(log, found, torn_ok=True)
     if found.has_ended:
         return

@@ -1,6 +1,6 @@
 """Continues from a record: in the log of an interrupted run, or in a fork of any log.
 
-Input: a log, its program, and edits. The run continues and writes.  Imports `partial`, `tree`,
+Input: a log, its program, and edits. The run continues and writes.  Imports `partial`, `run`,
 `reexecute`, `observed`, `index` and `refold.engine`. Rules: CONTRACT.md §4.7, §12.11, §16.21.
 
     resume           continues in the same log

@@ -7,7 +7,6 @@ difference. Pure.
 Rules: CONTRACT.md §16.21.
 """
 
-from collections.abc import Iterator
 from os import PathLike
 from typing import Any, Final
 
@@ -26,8 +25,7 @@ from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import text_of
-from refold.replay.tree.observed_tree import observed_tree
-from refold.replay.tree.run_node import RunNode
+from refold.replay.run.opened_run import OpenedRun
 
 _SAID_MIN: Final = 8
 """Characters of an answer from which on a request that has them is taken to show it."""
@@ -136,7 +134,7 @@ def _is_mended(turn: RecordedTurn, last: int) -> bool:
 
 def _scope_of(record: ObservedRecord, agent: str) -> str:
     """Return the conversation that a name, as `refold show` has it, or a scope means."""
-    named = {node.scope: node.name for node in _below(observed_tree(record.path)) if node.scope}
+    named = {node.scope: node.name for node in OpenedRun(record.path).agents if node.scope}
     found = [scope for scope, name in named.items() if agent in (name, scope)]
     if len(found) == 1:
         return found[0]
@@ -147,12 +145,6 @@ def _scope_of(record: ObservedRecord, agent: str) -> str:
         else "no agent has this name"
     )
     raise UsageError(f"--retry {agent}: {what}: {shown}")
-
-
-def _below(node: RunNode) -> Iterator[RunNode]:
-    for child in node.children:
-        yield child
-        yield from _below(child)
 
 
 class Continuation:

@@ -1,7 +1,7 @@
 """Recordings, snapshots and self-replay, for tests of programs.
 
 Input: tests' recordings. Output: recordings in files, findings and snapshots. The pytest plugin is
-`refold.pytest_plugin`.  Imports `reexecute`, `tree`, `index`, `difference` and `refold.engine`.
+`refold.pytest_plugin`.  Imports `reexecute`, `run`, `index`, `difference` and `refold.engine`.
 Rules: CONTRACT.md §12.12, §13.10 to §13.15.
 
     recordings    paths of tests' recordings, and their replacement

@@ -2,7 +2,7 @@
 
 It is JSON lines without volatile values (`replay.difference.volatile`) and without values only for
 machines: digests, ids, places. Runs are in the order of their call keys and entries in the order of
-their scopes, so two equal runs have equal texts in any interleaving. `replay.tree.tree_text` has
+their scopes, so two equal runs have equal texts in any interleaving. `replay.run.tree_text` has
 the delegation tree. The rules are CONTRACT.md §13.15.
 """
 
@@ -17,10 +17,10 @@ from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable, without_rest
 from refold.replay.index.guarantee import MATCHED
-from refold.replay.tree.delegation_tree import delegation_tree
-from refold.replay.tree.run_node import RunNode
-from refold.replay.tree.steady import Steady
-from refold.replay.tree.tree_text import printable, scrubbed
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.steady import Steady
+from refold.replay.run.tree_text import printable, scrubbed
 
 
 def log_text(log: str | PathLike[str]) -> str:

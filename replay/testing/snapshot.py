@@ -1,7 +1,7 @@
 """Recordings as snapshots of syrupy: `assert recording == delegation_snapshot`, `== log_snapshot`.
 
 A snapshot is a text without volatile values, in one readable file per test under `__snapshots__`,
-so that a review shows the changes. It is the delegation tree (`replay.tree.tree_text`), or the
+so that a review shows the changes. It is the delegation tree (`replay.run.tree_text`), or the
 event log (`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this module is
 imported on first use, because it needs syrupy (6 or 7).  The rules are CONTRACT.md §13.
 """
@@ -21,9 +21,11 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.index.guarantee import MATCHED
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.steady import Steady
+from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
-from refold.replay.tree.steady import Steady
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from refold.replay.compare.diff import diff as diff
     from refold.replay.partial.sources import Sources as Sources
     from refold.replay.resume.open_ends import open_ends as open_ends
-    from refold.replay.tree.delegation_tree import delegation_tree as delegation_tree
+    from refold.replay.run.opened_run import delegation_tree as delegation_tree
     from refold.tools.contract.tool_types import DelegationTool as DelegationTool, tool as tool
     from refold.tools.files.file_tools import file_tools as file_tools
 else:
@@ -122,7 +122,7 @@ else:
             "refold.replay.compare.diff": "diff",
             "refold.replay.partial.sources": "Sources",
             "refold.replay.resume.open_ends": "open_ends",
-            "refold.replay.tree.delegation_tree": "delegation_tree",
+            "refold.replay.run.opened_run": "delegation_tree",
             "refold.tools.contract.tool_types": "DelegationTool tool",
             "refold.tools.files.file_tools": "file_tools",
         },

@@ -224,7 +224,7 @@ def told(recording: Recording) -> Recording:
     if recording.ok and recording.reason == CUT:
         said.append(f"{recording.log.name}: {_CUT_OFF}")
     if said and sys.stderr is not None:
-        from refold.replay.tree.tree_text import advice, printable  # noqa: PLC0415 - most say nothing
+        from refold.replay.run.tree_text import advice, printable  # noqa: PLC0415 - most say nothing
 
         for each in said:  # one line each, which moves no cursor: a server may have worded it
             line = printable(each + advice(each)).replace("\n", "\\n")

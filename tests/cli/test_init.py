@@ -73,7 +73,7 @@ def test_verifying_a_log_with_an_end_loads_no_trees_and_no_kept_folds() -> None:
     )
 
     assert {"code=0", "refold.replay.audit.verify"} <= imported
-    assert not {"refold.replay.tree.run_node", "refold.replay.index.kept_folds"} & imported
+    assert not {"refold.replay.run.run_node", "refold.replay.index.kept_folds"} & imported
 
 
 def test_python_dash_m_is_the_same_command() -> None:

@@ -22,8 +22,8 @@ from refold.engine.log.pack import pack
 from refold.engine.log.salvaging import salvage
 from refold.page.document import page
 from refold.replay.audit.refolding import refold_log
+from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
-from refold.replay.tree.delegation_tree import render_text
 from tests.support import edges, watched
 from tests.support.edges import EDGES, MODEL, TOOLS, at_edge
 from tests.support.loops import for_each

@@ -18,7 +18,7 @@ from refold.engine.events.events import KIND_OF, KINDS, Event
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.refolding import refold_log
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from tests.support.fixtures import LOGS
 from tests.support.kept_programs import PROGRAMS, TOOLS
 from tests.support.kept_watched import EXCHANGES

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from refold.cli.group import refold
 from refold.replay.audit.verify import verify
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.contract.policy import POLICIES
 

@@ -10,7 +10,8 @@ from atif import Trajectory
 from refold.engine.log.names import parent_of
 from refold.exports.atif import trajectory
 from refold.exports.spans import Spans
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)

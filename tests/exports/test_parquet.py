@@ -15,8 +15,8 @@ from refold.exports import parquet
 from refold.exports.parquet import FILES
 from refold.exports.spans import Spans
 from refold.page.output_files import OutputFolder
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import with_standing
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
@@ -53,7 +53,7 @@ def nested(node: RunNode, above: str = "") -> list[tuple[Any, ...]]:
 def test_tables_tell_what_the_tree_tells(name: str, tmp_path: Path) -> None:
     """Nesting, statuses, times, tokens and costs of each run; and calls by tool."""
     log, made = LOGS / name, tmp_path / "made"
-    tree = with_standing(delegation_tree(log))
+    tree = OpenedRun(log).tree
     spans = tables(log, made, content=True)
     spent = ", ".join([*SPENT, *(f"own_{each}" for each in SPENT)])
 

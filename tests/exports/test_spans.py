@@ -10,8 +10,8 @@ import refold
 from refold.engine.log.names import parent_of
 from refold.engine.log.reader import read_entries
 from refold.exports.spans import Spans, TraceSpan
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import with_standing
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
@@ -30,7 +30,7 @@ def runs(spans: list[TraceSpan]) -> list[TraceSpan]:
 @pytest.mark.parametrize("name", ROOTS)
 def test_spans_tell_what_the_tree_tells(name: str) -> None:
     """Names, statuses, durations, tokens and costs of each run; and calls by tool."""
-    tree = with_standing(delegation_tree(LOGS / name))
+    tree = OpenedRun(LOGS / name).tree
     spans = list(Spans(LOGS / name, content=True))
 
     def told(node: RunNode) -> tuple[Any, ...]:

@@ -33,8 +33,8 @@ from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import with_standing
+from refold.replay.run.opened_run import OpenedRun, delegation_tree
+from refold.replay.run.run_node import RunNode
 from refold.tools.contract.tool_types import tool
 from tests.support.browsing import Browser, exported, ids
 from tests.support.editing import record_edits
@@ -847,7 +847,7 @@ def test_page_verify_and_show_agree_on_every_log(
         log = record(family, 2, log=folder / "a.jsonl", tools=[count]).log
         _befallen(log, rng, how)
         try:
-            told, verdict = with_standing(delegation_tree(log)), verify(log)
+            told, verdict = OpenedRun(log).tree, verify(log)
         except LogError:  # the root's first line is gone: there is nothing to show
             continue
         browser.open(exported(log, folder))

@@ -26,9 +26,8 @@ from refold.page.one_run import without_content
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
-from refold.replay.tree.delegation_tree import delegation_tree
-from refold.replay.tree.run_node import FileUse, RunNode
-from refold.replay.tree.standing import with_standing
+from refold.replay.run.opened_run import OpenedRun, delegation_tree
+from refold.replay.run.run_node import FileUse, RunNode
 from tests.page.test_states import applied
 from tests.support.editing import record_edits
 from tests.support.fixtures import LOGS
@@ -159,7 +158,7 @@ def test_the_page_of_any_program_says_what_the_commands_say(seed: int) -> None:
 def _agrees(log: Path) -> None:
     shown = page(log)
     document, logs = shown.document, shown.logs
-    assert _told(document["tree"], logs) == _plain(with_standing(delegation_tree(log)).as_json())
+    assert _told(document["tree"], logs) == _plain(OpenedRun(log).tree.as_json())
     verdict = verify(log)
     assert [document["verdict"][name] for name in ("intact", "complete")] == [
         verdict.intact,

@@ -14,7 +14,7 @@ from refold.programs.survey import counts, merged, survey_package, survey_tools
 from refold.replay.audit.verify import verify
 from refold.replay.compare.diff import diff
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.files.rooted import FileEntry
 
 TASK = {"title": "a tree", "skip": ["test"], "jobs": 2, "parts": 3}

@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 import refold
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 from tests.support import foreign
 from tests.support.foreign import SCRIPTS, Script
 from tests.support.proxied import all_bytes

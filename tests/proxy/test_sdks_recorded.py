@@ -21,7 +21,7 @@ import pytest
 import refold
 from refold.engine.wire.parts.framing import FRAMES, frame_of
 from refold.replay.observed.record import read_record
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from tests.support.proxied import all_bytes, data_of
 
 TOKEN: Final = "drawn-4f1d9c2b7e"

@@ -25,9 +25,9 @@ from refold.exports.conventions import answer_of, definitions_of, message_of, re
 from refold.page.lanes import LogTimes, origin_of, sound
 from refold.replay.index.asked_items import named
 from refold.replay.index.guarantee import MAIN
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import with_standing
-from refold.replay.tree.totals import below
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.totals import below
 
 EARLIER: Final = "earlier messages of requests"
 """Messages that a request repeats from the one before."""
@@ -110,7 +110,7 @@ class Spans:
             LogDamaged: its first entry does not verify.
             LogUnsupported: it was written by a newer version.
         """
-        self.tree = with_standing(delegation_tree(log))
+        self.tree = OpenedRun(log).tree
         self.left_out: Counter[str] = Counter()
         """Entries without a span, by kind, and texts that were left out, under `texts`."""
         self.content = content

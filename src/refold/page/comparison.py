@@ -11,7 +11,7 @@ from refold.engine.errors import LogError
 from refold.page.one_run import OneRun, left_out
 from refold.replay.compare.diff import Compared, LogDifference, diff
 from refold.replay.difference.pointer_diff import shown
-from refold.replay.tree.totals import totals
+from refold.replay.run.totals import totals
 
 _LABELS: Final = {
     "runs": "Runs",

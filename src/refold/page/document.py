@@ -17,7 +17,8 @@ from refold.engine.log.names import blobs_of
 from refold.page.comparison import compared
 from refold.page.one_run import OneRun
 from refold.replay.index.standing import RUNNING
-from refold.replay.tree.run_node import RunNode
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
 
 KIND_GROUPS: Final = list(dict.fromkeys(kind.partition(".")[0] for kind in KINDS))
 """`run`, `tool`, …: the first parts of the kinds of entries."""
@@ -55,12 +56,14 @@ class Page:
     """By their ids in the document."""
     blobs: dict[str, bytes]
     """Large texts, by their digests."""
+    run: OpenedRun
+    """The run that it shows, to be read further when its logs grow."""
     written: tuple[Path, ...] = ()
     """Logs that were being written."""
 
 
 def page(
-    log: Path,
+    log: Path | OpenedRun,
     other: Path | None = None,
     *,
     content: bool = True,
@@ -68,6 +71,8 @@ def page(
     files: bool = False,
 ) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
+
+    Of an opened run, only what was written since is read for its tree.
 
     Without `content`, the texts of tools and models are left out, and so are the logs' bytes;
     without `causes`, the causes and changes of each entry, which are most of it for a long log.
@@ -79,8 +84,11 @@ def page(
         LogUnsupported: it was written by a newer version.
     """
     read = functools.partial(OneRun, content=content, files=files)
-    one = read(log)
-    sides = [one] if other is None else [one, read(other, {*one.ids.values()})]
+    run = OpenedRun(log) if isinstance(log, Path) else log
+    if run is log:
+        run.read()
+    one = read(run)
+    sides = [one] if other is None else [one, read(OpenedRun(other), {*one.ids.values()})]
     document = one.document(causes=causes or other is not None) | {
         "looks": LOOKS,
         "kinds": KIND_GROUPS,
@@ -92,7 +100,7 @@ def page(
     kept = _kept(wanted) if content else {}
     document["blobs"] = {"kept": len(kept), "left_out": len(wanted) - len(kept)}
     logs = {name: path for side in sides for path, name in side.ids.items()} if content else {}
-    return Page(document, logs, kept, _written(one.tree))
+    return Page(document, logs, kept, run, _written(one.tree))
 
 
 def _written(tree: RunNode) -> tuple[Path, ...]:

@@ -1,6 +1,6 @@
 """Collects the page's data of one run.
 
-Nothing is judged here: the tree is `replay.tree.delegation_tree`'s, what led to what
+Nothing is judged here: the agents are `replay.run.opened_run`'s, what led to what
 `replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  A log is named by the id
 of its run, which does not change when other logs are added; an entry by its number.  Rules:
 CONTRACT.md §14.16.
@@ -29,10 +29,10 @@ from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
 from refold.replay.index.standing import STANDINGS, WORDS, said
 from refold.replay.observed.folder import folder_diffs
-from refold.replay.tree.amounts import cost, failures
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.standing import with_standing
-from refold.replay.tree.totals import below, totals
+from refold.replay.run.amounts import cost, failures
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.totals import below, totals
 
 VERSION: Final = 1
 
@@ -49,14 +49,20 @@ class OneRun:
     """One run, read once for each thing that is known of it."""
 
     def __init__(
-        self, log: Path, taken: Iterable[str] = (), *, content: bool, files: bool = False
+        self,
+        run: OpenedRun,
+        taken: Iterable[str] = (),
+        *,
+        content: bool,
+        files: bool = False,
     ) -> None:
-        """Read the run of `log`; ids in `taken` are those of other logs."""
+        """Read the rest of a run; ids in `taken` are those of other logs."""
+        log = run.log
         self.log, self.content, self.has_diffs = log, content, files
         self.verification = verify(log)
         if not self.verification.intact and is_locked(log):
             self.verification = verify(log)  # its writer may just have cut off a torn tail
-        tree = with_standing(delegation_tree(log))
+        tree = run.tree
         self.tree = tree if content else without_content(tree)
         reports = {Path(each.path): each for each in self.verification.logs}
         # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from refold.replay.tree.tree_text import printable
+from refold.replay.run.tree_text import printable
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 _TEXT_MAX: Final = 300

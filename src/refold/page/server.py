@@ -132,7 +132,7 @@ class Server(ThreadingHTTPServer):
             kept = self._kept.get(log)
             if kept is None or kept.seen != seen or kept.is_left():
                 began = time.monotonic()
-                made = page(log)
+                made = page(log if kept is None else kept.page.run)
                 self._made += 1
                 made.document["made"] = self._made
                 kept = _Kept(seen, made, time.monotonic() - began)

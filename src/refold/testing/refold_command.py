@@ -22,8 +22,9 @@ from refold.engine.process.bounds import BY_SIGNAL
 from refold.proxy.http.routes import why_nothing_came
 from refold.proxy.sessions import record_command, replay_command
 from refold.replay.observed.report import ObservedReport
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 from refold.replay.testing.recordings import failed_beside, fresh_beside, move_over, remove
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.refold_run import RecordedRuns, Settings, fail
 from refold.testing.reproduce import explained
 from refold.testing.session_proxy import SessionProxy, variables

@@ -29,8 +29,9 @@ from refold.replay.audit.verify import verify
 from refold.replay.observed.report import ObservedReport
 from refold.replay.observed.titles import text_of
 from refold.replay.reexecute.network import NetworkWatch
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 from refold.replay.testing.recordings import failed_beside, move_over, remove
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
 from refold.testing.refold_run import LIVE, Settings, fail
 from refold.testing.reproduce import explained

@@ -18,6 +18,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun
+from refold.replay.run.opened_run import OpenedRun
 from refold.tools.contract.tool_types import tool
 from tests.support import checked_programs
 from tests.support.checked_programs import of_the_tools_variable
@@ -182,7 +183,7 @@ def test_what_an_edit_gave_is_not_shown_as_what_was_given(
     assert "edited" in invoke("why", child, "-1").stdout
     assert "edited" not in invoke("show", forked, "--events").stdout
     assert "edited" not in invoke("show", log, "--events").stdout
-    assert OneRun(forked, content=True).title.endswith(" · edited: 0#2 > 0#1")
+    assert OneRun(OpenedRun(forked), content=True).title.endswith(" · edited: 0#2 > 0#1")
 
 
 def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -11,7 +11,7 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.runners.shipped import RUNNERS
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent_dispatch import session_id_of
 from tests.contract.acceptance.test_004_spawn import SAMPLE

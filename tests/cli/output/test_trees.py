@@ -6,7 +6,7 @@ import pytest
 
 from refold.cli.output.trees import print_tree, run_name
 from refold.engine.events.outcome import Fault, Truncated, Usage
-from refold.replay.tree.delegation_tree import RunNode
+from refold.replay.run.run_node import RunNode
 
 
 def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]) -> None:

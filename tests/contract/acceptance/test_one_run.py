@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from refold.cli.group import refold
 from refold.engine.log.reader import read_entries
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 from refold.tools import POLICIES
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer, Received
 

@@ -12,7 +12,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.models.prices import priced
 from refold.engine.wire.messages.answer import COUNTS as MESSAGES
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 
 CACHED = MESSAGES.usage(
     {

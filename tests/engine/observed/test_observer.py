@@ -20,7 +20,7 @@ from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.exchange import OTHER, Asked
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 
 Message = dict[str, Any]
 

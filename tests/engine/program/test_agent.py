@@ -20,7 +20,7 @@ from refold.engine.program.agent import AgentInput, read_input, report_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
 
 

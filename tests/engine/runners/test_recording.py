@@ -21,7 +21,7 @@ from refold.engine.ports.ports import Durability, ModelRequest
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record, record_async
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 

@@ -13,7 +13,7 @@ import pytest
 from refold.engine.log.reader import read_entries
 from refold.proxy.desks.caps import Caps
 from refold.replay.audit.verify import verify
-from refold.replay.tree.observed_tree import observed_tree
+from refold.replay.run.opened_run import delegation_tree
 from tests.support.proxied import data_of, recorded, replayed, resumed, said
 
 _USAGE: Final = {"input_tokens": 1100, "output_tokens": 700, "total_tokens": 1800}
@@ -142,7 +142,7 @@ def test_a_tool_loop_in_the_background_is_one_conversation(tmp_path: Path, upstr
     with replayed(log) as (base, desk):
         again = _loop(base)
 
-    (node,) = observed_tree(log).children
+    (node,) = delegation_tree(log).children
     kinds = [
         (entry.kind, entry.call)
         for entry in read_entries(log)
@@ -182,7 +182,7 @@ def test_an_answer_that_was_not_fetched_is_open(tmp_path: Path, upstream: str) -
         _ask(base)
         _fetch(base, "resp_1")
 
-    (node,) = observed_tree(log).children
+    (node,) = delegation_tree(log).children
 
     assert (node.status, node.own_usage.requests) == ("unfinished", 0)
 
@@ -201,7 +201,7 @@ def test_a_stream_that_is_taken_up_is_the_answer(tmp_path: Path, upstream: str) 
     with replayed(log) as (base, desk):
         run(base)
 
-    (node,) = observed_tree(log).children
+    (node,) = delegation_tree(log).children
 
     assert (node.status, node.requests_failed) == ("completed", {"cut": 1})
     assert (node.own_usage.output_tokens, node.own_usage.requests) == (700, 1)
@@ -214,12 +214,12 @@ def test_the_lines_of_a_batch_are_answers(tmp_path: Path, upstream: str) -> None
     with recorded(log, upstream, caps=Caps(max_tokens=4500)) as base:
         said(base, {"requests": []}, path="/anthropic/v1/messages/batches")
         said(base, None, path="/anthropic/v1/messages/batches/msgbatch_1", method="GET")
-        (waiting,) = observed_tree(log).children
+        (waiting,) = delegation_tree(log).children
         for _ in range(2):
             said(base, None, path=answers, method="GET")
         status, _ = said(base, {"model": "m", "input": "x"}, path="/openai/responses")
 
-    node = observed_tree(log).children[0]
+    node = delegation_tree(log).children[0]
     texts = [each["message"]["content"] for each in data_of(log, "model.answered")[2:4]]
 
     assert (waiting.status, node.status) == ("unfinished", "completed")
@@ -238,7 +238,7 @@ def test_a_resumed_command_fetches_what_was_asked_before(tmp_path: Path, upstrea
         _ask(base)
         looks = [json.loads(_fetch(base, "resp_1"))["status"] for _ in range(3)]
 
-    (node,) = observed_tree(into).children
+    (node,) = delegation_tree(into).children
 
     assert looks == ["queued", "in_progress", "completed"]
     assert (desk.served, desk.live, desk.different) == (2, 2, [])

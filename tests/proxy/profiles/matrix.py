@@ -26,8 +26,9 @@ from typing import Any, Final
 
 import attrs
 
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.tree_text import scrubbed
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.tree_text import scrubbed
 from tests.support.traffic import Call, Reply, Rule
 from tests.support.upstream import Upstream
 

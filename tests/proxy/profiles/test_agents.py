@@ -20,7 +20,8 @@ import pytest
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import read_record
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 from tests.proxy.test_sessions import refold_does
 from tests.support.traffic import Call, Reply, Rule
 from tests.support.upstream import Upstream

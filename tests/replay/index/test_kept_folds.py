@@ -28,7 +28,7 @@ from refold.replay.index.kept_folds import (
     fold_log,
     keeping,
 )
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from tests.support.fixtures import LOGS as FIXTURES
 
 LOGS = sorted(FIXTURES.glob("*.jsonl"))

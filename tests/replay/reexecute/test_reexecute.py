@@ -19,7 +19,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.interrupted import sees_late
 from tests.support.steps import Step, program_of, recorded

@@ -6,6 +6,8 @@ import pytest
 from refold.engine.errors import LogMissing, SnapshotRefused
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import (
     DelegationSnapshotExtension,
@@ -14,7 +16,6 @@ from refold.replay.testing.snapshot import (
     delegation_text,
     what_changed,
 )
-from refold.replay.tree.delegation_tree import delegation_tree, render_text
 from tests.support.delegating import child, recorded
 
 PLAN = [child("dig", [("search", "x")], brief="Dig.")]

@@ -16,7 +16,7 @@ from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
 from refold.tools.contract.tool_types import is_tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool

@@ -20,7 +20,7 @@ from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools import file_tools, run_command_tool, write_file_tool
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts

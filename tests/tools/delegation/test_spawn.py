@@ -19,7 +19,7 @@ from refold.engine.ports.ports import ModelReply, ModelRequest
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings, SubAgentFactory
 from refold.tools.contract.tool_types import is_tool
 from refold.tools.delegation.spawn import (

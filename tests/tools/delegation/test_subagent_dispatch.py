@@ -18,7 +18,7 @@ from refold.engine.ports.programs import load
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.shipped import as_offered

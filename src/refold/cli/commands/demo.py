@@ -37,7 +37,8 @@ from refold.engine.runners.recording import record
 from refold.programs.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.replay.audit.verify import verify
 from refold.replay.compare.diff import LogDiff, diff
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
 
 JOBS: Final = min(4, (os.cpu_count() or 1) + 1)
 _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}

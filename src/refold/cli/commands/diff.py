@@ -16,8 +16,9 @@ from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.totals import below
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.totals import below
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])

@@ -23,7 +23,7 @@ from refold.page.output_files import OutputFile, OutputFolder, OutputKind
 if TYPE_CHECKING:
     from refold.exports.spans import Spans
     from refold.page.document import Page
-    from refold.replay.tree.run_node import RunNode
+    from refold.replay.run.run_node import RunNode
 
 _PAGE: Final = """
 Examples:

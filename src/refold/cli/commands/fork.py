@@ -33,7 +33,7 @@ from refold.replay.partial.sources import MODES, unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.fork_place import edits_in
 from refold.replay.resume.open_ends import open_ends
-from refold.replay.tree.tree_text import advice
+from refold.replay.run.tree_text import advice
 
 _PAGE: Final = """
 Examples:

@@ -189,12 +189,11 @@ def _is_notable(run: ListedRun) -> bool:
     """Return whether a run, or one below it, is notable, by its logs."""
     if run.status == "unreadable":
         return False
-    from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
-    from refold.replay.tree.totals import below  # noqa: PLC0415 - few look for them
+    from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - few look for them
 
     try:
         with opened_log(run.path) as opened:
-            nodes = below(delegation_tree(opened.path))
+            nodes = OpenedRun(opened.path).agents
     except LogError as error:
         output.complain(f"{run.log} cannot be searched: {error}")
         return False

@@ -14,9 +14,8 @@ from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import blob_gaps
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
-from refold.replay.tree.delegation_tree import delegation_tree
-from refold.replay.tree.standing import with_standing
-from refold.replay.tree.totals import totals
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.totals import totals
 
 
 def ls_diff(logs: Sequence[Path], first: Path) -> int:
@@ -45,7 +44,7 @@ def _row(log: Path, first: Path) -> ComparedRun:
 def _compared(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
-        tree = with_standing(delegation_tree(opened.path))
+        tree = OpenedRun(opened.path).tree
         gaps = gaps_of(opened, tree, blob_gaps(opened.path))
         files = list[FileDifference]()
         try:

@@ -28,11 +28,10 @@ from refold.engine.log.reader import read_entries, scan, whole_data
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_log, keeping
 from refold.replay.index.standing import STANDINGS
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.replay.tree.log_walk import Walk
-from refold.replay.tree.run_node import COMPLETED
-from refold.replay.tree.standing import with_standing
-from refold.replay.tree.totals import below, totals
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.reading import Reading
+from refold.replay.run.run_node import COMPLETED, RunNode
+from refold.replay.run.totals import below, totals
 
 _PAGE: Final = """
 Examples:
@@ -183,13 +182,13 @@ def _tree(
     notable: bool,
 ) -> int:
     """Show the delegation tree; report missing logs, and return the exit code."""
-    tree = with_standing(delegation_tree(log.path, prices=prices))
-    known = {path: fold.marked() for path, fold in kept.folds.items() if isinstance(fold, Walk)}
+    tree = OpenedRun(log.path, prices=prices).tree
+    known = {path: fold.marked() for path, fold in kept.folds.items() if isinstance(fold, Reading)}
     blobs = blob_gaps(log.path, known)
     if blobs and kept.skipped:  # a text may have been there that is not now
         kept.skipped.clear()
         with keeping(None):
-            tree = with_standing(delegation_tree(log.path, prices=prices))
+            tree = OpenedRun(log.path, prices=prices).tree
     shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()

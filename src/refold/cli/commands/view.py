@@ -125,19 +125,17 @@ class FolderOfRuns:
         kept, counts = self._counts.get(run.path, (None, {}))
         if kept == seen or not is_read or run.status == "unreadable":
             return counts
-        from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
-        from refold.replay.tree.standing import with_standing  # noqa: PLC0415 - the same
-        from refold.replay.tree.totals import below, totals  # noqa: PLC0415 - not for help pages
+        from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - not for help pages
 
         try:
-            tree = with_standing(delegation_tree(self._plain(run.path)))
+            read = OpenedRun(self._plain(run.path))
         except RefoldError:
             return {}
-        told = totals(tree)
+        told = read.totals
         counts = {
             "subagents": told["subagents"],
             "failed": told["failed"],
-            "models": sorted({model for node in below(tree) for model in node.models}),
+            "models": sorted({model for node in read.agents for model in node.models}),
             **told["all"],
         }
         self._counts[run.path] = seen, counts

@@ -6,8 +6,7 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED
 from refold.engine.runners.recorded import Recording
-from refold.replay.tree.delegation_tree import delegation_tree
-from refold.replay.tree.totals import totals
+from refold.replay.run.opened_run import OpenedRun
 
 
 def document_of(recording: Recording) -> dict[str, Any]:
@@ -45,11 +44,11 @@ def describe(recording: Recording, *, again: str) -> None:
         output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
     if recording.questions:
         _describe_suspended(recording)
-    told = totals(tree := delegation_tree(recording.log))
+    told = (run := OpenedRun(recording.log)).totals
     facts = [
         words.counted(recording.entries, "entry", "entries"),
         words.requests(told["requests"], told["requests_failed"]),
-        words.spent(tree.usage),
+        words.spent(run.tree.usage),
         words.seconds(recording.duration_ms),
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")

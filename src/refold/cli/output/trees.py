@@ -1,7 +1,7 @@
 """The delegation tree on a terminal: what `refold show` and the demo print.
 
 One line a run: status, name, brief, duration; below it, if it did not complete, the reason.
-`replay.tree.delegation_tree` makes the nodes, `replay.tree.tree_text` their text for reviews.
+`replay.run.opened_run` makes the nodes, `replay.run.tree_text` their text for reviews.
 """
 
 import shlex
@@ -13,9 +13,8 @@ from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
 from refold.engine.events.outcome import Usage
 from refold.replay.index.standing import OpenStatus
-from refold.replay.tree.delegation_tree import RunNode, ToolUse
-from refold.replay.tree.run_node import UNFINISHED
-from refold.replay.tree.tree_text import advice
+from refold.replay.run.run_node import UNFINISHED, RunNode, ToolUse
+from refold.replay.run.tree_text import advice
 
 _T = TypeVar("_T")
 _STATUS_WIDTH: Final = 9

@@ -5,7 +5,7 @@ from typing import Final
 from refold.engine.errors import damage_meaning
 from refold.engine.events.outcome import Priced, Usage
 from refold.replay.difference import pointer_diff
-from refold.replay.tree import amounts
+from refold.replay.run import amounts
 
 counted: Final = pointer_diff.counted
 dollars: Final = amounts.dollars

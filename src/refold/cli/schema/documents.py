@@ -38,8 +38,8 @@ from refold.replay.observed.folder import FileDifference
 from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
+from refold.replay.run.run_node import RunNode
 from refold.replay.testing.tripwire import Finding
-from refold.replay.tree.run_node import RunNode
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
 from refold.store.push import Moved

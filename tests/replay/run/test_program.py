@@ -16,7 +16,9 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
-from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree, render_text
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode, ToolUse
+from refold.replay.run.tree_text import render_text
 from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, recorded
 from tests.support.each_kind import log_with

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from refold.engine.events.outcome import Usage
 from refold.replay.index.standing import STANDINGS
-from refold.replay.tree.run_node import OBSERVED, UNFINISHED, RunNode
+from refold.replay.run.run_node import OBSERVED, UNFINISHED, RunNode
 
 _NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
 

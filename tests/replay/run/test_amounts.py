@@ -3,7 +3,7 @@
 import pytest
 
 from refold.engine.events.outcome import Priced, Usage
-from refold.replay.tree.amounts import cost, dollars, requests
+from refold.replay.run.amounts import cost, dollars, requests
 
 
 @pytest.mark.parametrize(

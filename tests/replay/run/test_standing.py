@@ -14,9 +14,8 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.index.standing import standing
-from refold.replay.tree.delegation_tree import delegation_tree
-from refold.replay.tree.run_node import RunNode
-from refold.replay.tree.standing import with_standing
+from refold.replay.run.opened_run import OpenedRun
+from refold.replay.run.run_node import RunNode
 from tests.support.unfinished import cut
 
 
@@ -60,10 +59,10 @@ def test_a_run_that_asked_waits_until_somebody_writes_its_log(tmp_path: Path, pr
     log = record(program, "may I?", log=tmp_path / "a.jsonl").log
 
     assert standing(log) == "waits_for_you"
-    assert set(_statuses(with_standing(delegation_tree(log)))) == {"waits_for_you"}
+    assert set(_statuses(OpenedRun(log).tree)) == {"waits_for_you"}
     with _written(log):
         assert standing(log) == "running"
-        assert set(_statuses(with_standing(delegation_tree(log)))) == {"running"}
+        assert set(_statuses(OpenedRun(log).tree)) == {"running"}
 
 
 def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> None:
@@ -74,11 +73,11 @@ def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> Non
     )
 
     assert standing(broken) == "broke_off"
-    assert _statuses(with_standing(delegation_tree(broken))) == [
+    assert _statuses(OpenedRun(broken).tree) == [
         "broke_off", "completed", "broke_off",
     ]  # fmt: skip
     with _written(tmp_path / "a.2.jsonl"):
-        assert _statuses(with_standing(delegation_tree(broken)))[2] == "running"
+        assert _statuses(OpenedRun(broken).tree)[2] == "running"
 
 
 async def gives_up_on_a_tree(run: Run, _input: None) -> str:
@@ -94,7 +93,7 @@ async def gives_up_on_a_tree(run: Run, _input: None) -> str:
 def test_below_a_run_that_has_ended_nobody_waits_for_an_answer(tmp_path: Path) -> None:
     log = record(gives_up_on_a_tree, None, log=tmp_path / "a.jsonl").log
 
-    root, child, grandchild = _statuses(with_standing(delegation_tree(log)))
+    root, child, grandchild = _statuses(OpenedRun(log).tree)
     assert (root, child) == ("completed", "cancelled")
     assert grandchild in ("broke_off", "cancelled")
 
@@ -103,9 +102,9 @@ def test_a_line_that_is_just_being_written_is_no_torn_tail(tmp_path: Path) -> No
     log = record(answers, 1, log=tmp_path / "a.jsonl").log
     log.write_bytes(log.read_bytes()[:-9])
 
-    torn = with_standing(delegation_tree(log))
+    torn = OpenedRun(log).tree
     with _written(log):
-        growing = with_standing(delegation_tree(log))
+        growing = OpenedRun(log).tree
 
     assert (torn.status, torn.log_state) == ("broke_off", "torn")
     assert (growing.status, growing.log_state) == ("running", "read")
@@ -115,6 +114,14 @@ def test_what_a_damaged_log_ends_with_is_not_known(tmp_path: Path) -> None:
     log = record(answers, 1, log=tmp_path / "a.jsonl").log
     log.write_bytes(log.read_bytes().replace(b"run.finished", b"run.finishee"))
 
-    tree = with_standing(delegation_tree(log))
+    tree = OpenedRun(log).tree
 
     assert (tree.status, tree.log_state) == ("unfinished", "damaged")
+
+
+def test_a_child_may_have_no_log_yet_when_its_run_breaks_off(tmp_path: Path) -> None:
+    log = record(asks_by_a_child, "may I?", log=tmp_path / "a.jsonl").log
+    (tmp_path / "a.1.jsonl").unlink()
+
+    assert standing(log) == "broke_off"
+    assert _statuses(OpenedRun(log).tree) == ["broke_off", "broke_off"]

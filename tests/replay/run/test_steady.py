@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
+from refold.replay.run.steady import Steady
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text
-from refold.replay.tree.steady import Steady
 from tests.support.watched import record, says, system, talk, user
 
 TOOL: Final = {"type": "function", "name": "walk"}

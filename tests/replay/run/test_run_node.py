@@ -3,7 +3,7 @@ from pathlib import Path
 import orjson
 
 from refold.engine.events.outcome import Usage
-from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.run.opened_run import delegation_tree
 from tests.support.delegating import child, recorded
 
 

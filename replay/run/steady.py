@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from refold.engine.observed.binding import FOLDERS, Bindings, places_of
 from refold.engine.observed.profile import Profile
-from refold.replay.tree.tree_text import MODELS
+from refold.replay.run.tree_text import MODELS
 
 _EXACT: Final = ("model", "models")
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? "

@@ -8,7 +8,7 @@ import refold
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import read_entries
-from refold.replay.tree.log_walk import Span, Walk
+from refold.replay.run.reading import Reading, Span
 
 
 def _recorded(log: Path) -> Path:
@@ -20,8 +20,8 @@ def _recorded(log: Path) -> Path:
     return log
 
 
-def _walked(log: Path) -> Walk:
-    walk = Walk(log)
+def _walked(log: Path) -> Reading:
+    walk = Reading(log)
     walk.read()
     return walk
 
@@ -57,9 +57,9 @@ def test_a_text_that_is_missing_is_told_in_its_place(tmp_path: Path) -> None:
     """The tree can be told without it."""
     log = _recorded(tmp_path / "a.jsonl")
     first = next(read_entries(log))
-    whole = Walk(log).event(first)
+    whole = Reading(log).event(first)
     shutil.rmtree(blobs_of(log))
-    without = Walk(log).event(first)
+    without = Reading(log).event(first)
 
     assert isinstance(whole, RunStarted)
     assert isinstance(without, RunStarted)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
 from refold.replay.difference.volatile import SPENT
-from refold.replay.tree.amounts import failures
-from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
+from refold.replay.run.amounts import failures
+from refold.replay.run.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500
 """The length of a brief or an input in text for a screen."""

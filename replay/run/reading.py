@@ -1,12 +1,12 @@
-"""One log being read for a delegation tree: how far, its time span, and any problem.
+"""One log on its way into a run: what its agents did, how far it was read, and any problem.
 
-`replay.tree.delegation_tree` and `replay.tree.observed_tree` choose the data of each entry and make
-nodes from it. A missing or damaged blob does not stop them, because the tree does not need it. The
-rules are CONTRACT.md §13.9.
+`replay.run.program` and `replay.run.watched` say whose each entry is, and make nodes. A missing or
+damaged blob does not stop them, because a tree does not need it. The rules are CONTRACT.md §13.9.
 """
 
 from array import array
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LimitRefused, LogDamaged, LogError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
+from refold.engine.events.outcome import Usage
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.gaps import Marked
@@ -24,7 +25,7 @@ from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import LogFold, fold_log
-from refold.replay.tree.run_node import LogState
+from refold.replay.run.run_node import LogState, RunNode, ToolUse
 
 _Members = TypeVar("_Members", bound=attrs.AttrsInstance)
 
@@ -74,7 +75,50 @@ class Span:
         return (self._before_us + self._last_us - self._first_us) // 1000
 
 
-class Walk(LogFold):
+@attrs.define
+class AgentWork:
+    """What one agent did: a run on the kernel, or a conversation of a watched command."""
+
+    requests: int = 0
+    usage: Usage = Usage()
+    failed: Counter[str] = attrs.field(factory=Counter)
+    """Requests without a whole answer, by reason."""
+    models: dict[str, None] = attrs.field(factory=dict)
+    uses: dict[str, ToolUse] = attrs.field(factory=dict)
+    open: dict[str, str] = attrs.field(factory=dict)
+    """By call that has not ended: its tool."""
+    last_failed: str = ""
+    """The tool of the last result, if that is a failure."""
+
+    def called(self, call: str, tool: str) -> None:
+        """Take a call of a tool."""
+        self.open[call] = tool
+        self.uses.setdefault(tool, ToolUse(tool)).called += 1
+
+    def ended(
+        self, call: str, *, failed: bool = False, refused: bool = False, cancelled: bool = False
+    ) -> None:
+        """Take the end of a call; of one that is not open, nothing."""
+        if (tool := self.open.pop(call, None)) is not None:
+            use = self.uses[tool]
+            use.failed += failed
+            use.refused += failed and refused
+            use.cancelled += cancelled
+            self.last_failed = tool if failed else ""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of a node about what it did itself."""
+        return {
+            "requests": self.requests,
+            "requests_failed": dict(self.failed),
+            "models": tuple(self.models),
+            "tools": tuple(map(attrs.evolve, self.uses.values())),  # they still count
+            "last_failed": self.last_failed,
+            "own_usage": self.usage,
+        }
+
+
+class Reading(LogFold):
     """The entries of one log, read to its end or to where it does not verify."""
 
     UNKEPT = frozenset({"path", "wrong", "_blobs", "_prices"})
@@ -90,8 +134,6 @@ class Walk(LogFold):
         self._span = Span()
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
-        self.head = ""
-        """The hash of the last of them."""
         self.wrong: LogError | None = None
         """What stopped the reading; `None`: nothing did."""
         self._marked = array("q")
@@ -105,19 +147,19 @@ class Walk(LogFold):
             self._marked.extend((entry.seq, entry.offset))
         self.note(entry)
         super().take(entry)
-        self.head = entry.hash
         self._span.take(entry)
 
     def note(self, entry: Entry) -> None:
         """Keep an entry's data for the tree; subclasses define which."""
 
     def read(self) -> None:
-        """Take the log's entries, to its end or to the first that does not verify.
+        """Take the entries that were written since, to the end or the first that does not verify.
 
         Raises:
             LogMissing: the file does not exist.
             LogUnsupported: it was written by a newer version.
         """
+        self.wrong = None
         try:
             fold_log(self.path, self, keeps=self._prices is None)
         except (LogDamaged, EventMalformed) as error:
@@ -125,6 +167,18 @@ class Walk(LogFold):
         except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
             # Nonsense whose chain holds.
             self.wrong = EventMalformed("entry", "", "the data of its kind", str(error))
+
+    def root(self) -> RunNode:
+        """Return the node of the run that was asked for, with all below it.
+
+        Raises:
+            LogError: nothing could be read.
+        """
+        raise NotImplementedError
+
+    def logs(self) -> "Iterator[Reading]":
+        """Yield this log and those below it."""
+        yield self
 
     def marked(self) -> Marked:
         """Return which of the lines that were taken name large texts."""

@@ -1,15 +1,16 @@
-"""The delegation tree of a watched command: its conversations, as they were observed.
+"""The log of a watched command: its conversations, as they were observed.
 
 A conversation is a node: its agent, first request, opening tool call, usage, and last answer's
 status. A delegating tool call without an observed conversation is a leaf. A log is streamed; only
 the first two messages of each conversation are kept. Rules: CONTRACT.md §16.5;
-`replay.tree.run_node` defines a node.
+`replay.run.run_node` defines a node.
 """
 
 import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,10 +32,10 @@ from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, name_of_root, place_in, text_of
-from refold.replay.tree.file_uses import ROOT, FileUses
-from refold.replay.tree.log_walk import Span, Walk, members
-from refold.replay.tree.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode, ToolUse
-from refold.replay.tree.steady import Steady
+from refold.replay.run.file_uses import ROOT, FileUses
+from refold.replay.run.reading import AgentWork, Reading, Span, members
+from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode
+from refold.replay.run.steady import Steady
 
 ENCRYPTED: Final = "encrypted by the provider"
 """The brief of a task that only the provider can read (Codex)."""
@@ -78,10 +79,10 @@ class _Begun:
 
 
 @attrs.define
-class _Talk:
+class _Talk(AgentWork):
     """One conversation while it is read."""
 
-    scope: str
+    scope: str = ""
     agent: str = ""
     opener: str = ""
     tool: str = ""
@@ -89,22 +90,14 @@ class _Talk:
     opening: _Opening | None = None
     is_probe: bool = False
     """Whether it only checks that a server is reachable (HEAD): any answer will do."""
-    requests: int = 0
     fetches: int = 0
-    """Those of them that fetched the answer to another one."""
-    usage: Usage = Usage()
+    """Those of its requests that fetched the answer to another one."""
     priced: Priced = Priced()
-    failed: Counter[str] = attrs.field(factory=Counter)
-    """Requests without a whole answer, by reason."""
     status: str = UNFINISHED
     error: Fault | None = None
-    uses: dict[str, ToolUse] = attrs.field(factory=dict)
-    models: dict[str, None] = attrs.field(factory=dict)
-    last_failed: str = ""
-    """The tool of the last result, if that is a failure."""
     said: str | None = None
     """The text of the last answer, or the tools that it calls; `None` if none could be read."""
-    ended: int = 0
+    over: int = 0
     """The last entry of it."""
     offered: str = ""
     """The digest of the tools that its first request offered."""
@@ -112,25 +105,12 @@ class _Talk:
     """From the first request to the last answer."""
 
 
-def observed_tree(path: Path, prices: Prices | None = None) -> RunNode:
-    """Return the tree of a watched command's log; a damaged one is read up to its damage.
-
-    Raises:
-        LogMissing: the log does not exist.
-        LogDamaged: its first entry does not verify.
-        LogUnsupported: it was written by a newer version.
-    """
-    reading = _Reading(path, prices)
-    reading.read()
-    return reading.root()
-
-
-class _Reading(Walk):
+class WatchedLog(Reading):
     """Reads one log."""
 
-    UNKEPT = Walk.UNKEPT | {"_profile", "_steady"}
+    UNKEPT = Reading.UNKEPT | {"_profile", "_steady", "_shown", "_beside", "_roots", "_open"}
 
-    def __init__(self, path: Path, prices: Prices | None) -> None:
+    def __init__(self, path: Path, prices: Prices | None = None) -> None:
         super().__init__(path, prices)
         self._offers: dict[str, tuple[str, ...]] = {}
         """By the digest of tools: their names."""
@@ -144,6 +124,8 @@ class _Reading(Walk):
         self._scopes: dict[int, str] = {}
         """By entry: the conversation that it belongs to."""
         self._links = Links()
+        self._shown: dict[str, _Talk] = {}
+        """Conversations with a node."""
         self._beside: dict[str, list[_Talk]] = {}
         """By the conversation above: conversations without a node of their own."""
         self._roots: list[str] = []
@@ -201,11 +183,9 @@ class _Reading(Walk):
                 is_failed = error is not None or self._profile.is_failure(result)
                 said = result if error is None else error.get("message")
                 ended = "failed" if is_failed else "completed"
-                known = self._calls[call] = attrs.evolve(self._calls[call], status=ended)
-                talk = self._talks[scope_of(call)]
-                talk.uses[known.tool].failed += is_failed
-                talk.uses[known.tool].refused += is_failed and self._profile.is_refusal(said)
-                talk.last_failed = known.tool if is_failed else ""
+                self._calls[call] = attrs.evolve(self._calls[call], status=ended)
+                refused = self._profile.is_refusal(said)
+                self._talks[scope_of(call)].ended(call, failed=is_failed, refused=refused)
             case _:
                 pass
         self._links.take(entry.kind, call, entry.seq, entry.data)
@@ -239,15 +219,15 @@ class _Reading(Walk):
 
     def _begun(self, data: Mapping[str, Any]) -> None:
         begun = members(_Begun, data)
-        talk = self._talks.setdefault(begun.scope, _Talk(begun.scope))
+        talk = self._talks.setdefault(begun.scope, _Talk(scope=begun.scope))
         talk.agent, talk.how = begun.agent, begun.how
         talk.opener, talk.tool = begun.call, begun.tool
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
         scope = self._scopes[entry.seq] = scope_of(call)
-        talk = self._talks.setdefault(scope, _Talk(scope))
+        talk = self._talks.setdefault(scope, _Talk(scope=scope))
         talk.span.take(entry)
-        talk.ended = entry.seq
+        talk.over = entry.seq
         return talk
 
     def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
@@ -306,7 +286,7 @@ class _Reading(Walk):
     # --- tools ---------------------------------------------------------------------------
 
     def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
-        talk.uses.setdefault(called.tool, ToolUse(called.tool)).called += 1
+        talk.called(call, called.tool)
         whom = delegated(called.tool, called.arguments, self._profile)
         self._calls[call] = _leaf(call, called.tool, called.arguments, whom)
         if whom is not None:
@@ -316,54 +296,61 @@ class _Reading(Walk):
 
     def root(self) -> RunNode:
         """Return the node of the command."""
-        for talk in self._talks.values():
-            if self._links.standing(talk.scope) == "dropped":
-                talk.agent = talk.opener = talk.tool = talk.how = ""
         self._fold()
         self._roots = [
             talk.scope
-            for talk in self._talks.values()
+            for talk in self._shown.values()
             if self._links.above(talk.scope) == "0" and talk.models
         ]
-        if self.finished is None:
-            open_calls = (key for key, leaf in self._calls.items() if leaf.status == UNFINISHED)
-            self._open = frozenset(map(scope_of, [*self._ends, *open_calls])) - self._past
+        open_talks = (scope for scope, talk in self._talks.items() if talk.open)
+        waiting = () if self.finished is not None else (*map(scope_of, self._ends), *open_talks)
+        self._open = frozenset(waiting) - self._past
         children = self._below("0", 1)
-        facts = self.root_facts() | self.facts()
-        own = self._folded("0")
+        own = self._with_beside(_Talk(scope="0"))
         return RunNode(
-            **facts, guarantee=MATCHED, requests=own.requests, beside=own.requests,
+            **self.root_facts() | self.facts() | own,
+            guarantee=MATCHED,
             files=self._files.of(ROOT),
-            usage=_total(own.usage, children), own_usage=own.usage, children=children,
-            requests_failed=dict(own.failed), own_priced=own.priced,
-            priced=_priced(own.priced, children),
-        )  # fmt: skip
+            usage=_total(own["own_usage"], children),
+            priced=_priced(own["own_priced"], children),
+            children=children,
+        )
 
     def _fold(self) -> None:
-        """Add side requests that opened nothing to the node above."""
+        """Choose the conversations with nodes; side requests that opened nothing have none."""
+        self._shown, self._beside = {}, {}
         above = {self._links.above(scope) for scope in self._talks}
-        for talk in [*self._talks.values()]:
+        for scope, known in self._talks.items():
+            talk = known
+            if self._links.standing(scope) == "dropped":
+                talk = attrs.evolve(known, agent="", opener="", tool="", how="")
             system = talk.opening.system if talk.opening is not None else ""
             is_beside = talk.is_probe or self._profile.is_aside(system)
-            if is_beside and talk.scope not in above and not talk.opener:
-                del self._talks[talk.scope]
-                self._beside.setdefault(self._links.above(talk.scope), []).append(talk)
+            if is_beside and scope not in above and not talk.opener:
+                self._beside.setdefault(self._links.above(scope), []).append(talk)
+            else:
+                self._shown[scope] = talk
 
-    def _folded(self, scope: str) -> _Talk:
-        """Return a conversation's side requests combined into one."""
-        all_of = _Talk(scope)
-        for talk in self._beside.get(scope, ()):
-            all_of.requests += talk.requests
-            all_of.usage = all_of.usage.plus(talk.usage)
-            all_of.priced = all_of.priced.plus(talk.priced)
-            all_of.failed += talk.failed
-            all_of.models |= talk.models
-        return all_of
+    def _with_beside(self, talk: _Talk) -> dict[str, Any]:
+        """Return the fields of a node about what it did itself, its side requests included."""
+        beside = self._beside.get(talk.scope, ())
+        every = [talk, *beside]
+        whole = attrs.evolve(
+            talk,
+            requests=sum(each.requests for each in every),
+            usage=reduce(Usage.plus, (each.usage for each in every)),
+            failed=sum((each.failed for each in every), Counter()),
+            models={name: None for each in every for name in each.models},
+        )
+        return whole.facts() | {
+            "beside": talk.fetches + sum(each.requests for each in beside),
+            "own_priced": reduce(Priced.plus, (each.priced for each in every)),
+        }
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and its delegations without a known conversation."""
-        talks = [talk for talk in self._talks.values() if self._links.above(talk.scope) == scope]
-        opened = {talk.opener for talk in self._talks.values()}
+        talks = [talk for talk in self._shown.values() if self._links.above(talk.scope) == scope]
+        opened = {talk.opener for talk in self._shown.values()}
         nodes = [self._node(talk, depth) for talk in talks]
         for key, leaf in self._calls.items():
             if key in self._delegating and scope_of(key) == scope and key not in opened:
@@ -379,12 +366,13 @@ class _Reading(Walk):
         children = self._below(talk.scope, depth + 1)
         opening = talk.opening or _Opening()
         number = talk.scope.rpartition("/")[2]
-        beside = self._folded(talk.scope)
-        own = talk.usage.plus(beside.usage)
+        own = self._with_beside(talk)
         is_open = talk.scope in self._open
         status = talk.status if talk.requests else self._of_calls(talk.scope)
         if is_open:
             status = UNFINISHED
+        if is_open:
+            own["last_failed"] = ""
         return RunNode(
             name=name_of_root(talk.scope, talk.agent, self._roots, self._profile)
             or beginning(self._profile.plain(opening.system))
@@ -399,24 +387,17 @@ class _Reading(Walk):
             is_provisional=self._links.standing(talk.scope) == "provisional",
             status=status,
             error=None if is_open else talk.error,
-            tools=tuple(talk.uses.values()),
             files=self._files.of(talk.scope),
-            requests=talk.requests + beside.requests,
-            beside=talk.fetches + beside.requests,
-            models=tuple(talk.models | beside.models),
-            requests_failed=dict(talk.failed + beside.failed),
-            priced=_priced(talk.priced.plus(beside.priced), children),
-            own_priced=talk.priced.plus(beside.priced),
+            priced=_priced(own["own_priced"], children),
             offered=self._offers.get(talk.offered, ()),
-            last_failed="" if is_open else talk.last_failed,
             outlived_by=0 if is_open else self._outlived_by(talk, children),
             is_empty=not is_open and talk.said is not None and not talk.said.strip(),
             prompt=self._steady.digest(opening.system),
-            usage=_total(own, children),
-            own_usage=own,
+            usage=_total(own["own_usage"], children),
             children=children,
             log_state="none",
             duration_ms=talk.span.duration_ms() if status != UNFINISHED else None,
+            **own,
         )
 
     def _outlived_by(self, talk: _Talk, children: tuple[RunNode, ...]) -> int:
@@ -424,9 +405,9 @@ class _Reading(Walk):
 
         It waits for none to which it handed over.
         """
-        ends = {child.scope: self._talks[child.scope].ended for child in children if child.scope}
+        ends = {child.scope: self._talks[child.scope].over for child in children if child.scope}
         return sum(
-            child.status == UNFINISHED or ends.get(child.scope, 0) > talk.ended
+            child.status == UNFINISHED or ends.get(child.scope, 0) > talk.over
             for child in children
             if child.call and child.how != HANDOFF
         )
@@ -471,15 +452,11 @@ def _names_of(tools: Iterable[Any]) -> Iterator[str]:
 
 
 def _total(own: Usage, children: tuple[RunNode, ...]) -> Usage:
-    for child in children:
-        own = own.plus(child.usage)
-    return own
+    return reduce(Usage.plus, (child.usage for child in children), own)
 
 
 def _priced(own: Priced, children: tuple[RunNode, ...]) -> Priced:
-    for child in children:
-        own = own.plus(child.priced)
-    return own
+    return reduce(Priced.plus, (child.priced for child in children), own)
 
 
 def _is_encrypted(original: Any) -> bool:

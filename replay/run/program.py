@@ -1,15 +1,11 @@
-"""The delegation tree of a log: who delegated which work to whom, with which limits and result.
+"""The log of a run on the kernel: its starts of children, and what came of them.
 
-It is read from the starts and outcomes in each run's log, and from the logs of its children, which
-are found by the naming rule (CONTRACT.md §4). A log is streamed; only one node and its counts are
-kept. `replay.audit.verify` checks whether the logs belong together. `replay.tree.run_node` defines
-a node, and `replay.tree.tree_text` its text.
+The logs of children are found by the naming rule (CONTRACT.md §4). A log is streamed; only counts
+are kept. `replay.audit.verify` checks whether the logs belong together.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
-from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,41 +16,13 @@ from refold.engine.events import events
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.limits import Limits, ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
-from refold.engine.log.names import child_path, log_path
+from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.values import Value
-from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
-from refold.replay.tree.log_walk import Walk, members
-from refold.replay.tree.run_node import CANCELLED, REFUSED, UNFINISHED, LogState, RunNode, ToolUse
-from refold.replay.tree.tree_text import render_text
-
-__all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
-
-
-def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -> RunNode:
-    """Return the tree of the run at `log`: a root's, or a run's below one.
-
-    With `prices`, they are used for answers that were recorded without a cost.
-
-    A node marks its log as missing, damaged or belonging to a different run. For a watched command,
-    the nodes below it are its conversations (CONTRACT.md §16.5).
-
-    Raises:
-        LogMissing: the log does not exist.
-        LogDamaged: its first entry does not verify.
-        LogUnsupported: it was written by a newer version.
-    """
-    path = log_path("delegation_tree", log)
-    if is_observed(path):
-        from refold.replay.tree.observed_tree import observed_tree  # noqa: PLC0415 - see below
-
-        return observed_tree(path, prices)  # with all wire formats: a third of the start of `show`
-    reading = _Reading(path, prices)
-    reading.read()
-    return reading.node(reading.root_facts() | reading.bounds())
-
+from refold.replay.run.reading import AgentWork, Reading, members
+from refold.replay.run.run_node import CANCELLED, REFUSED, UNFINISHED, RunNode
 
 _NEVER_RAN: Final = frozenset({"arguments", "denied", REFUSED, "unknown_tool"})
 """Codes of errors of calls that did nothing."""
@@ -100,24 +68,22 @@ _AT_THE_END: Final = frozenset(
 """Kinds of entries that may follow the end of a program; any other shows that it went on."""
 
 
-class _Reading(Walk):
-    """Reads one log, and then its children's logs, one after the other."""
+class ProgramLog(Reading):
+    """Reads one log, and for its nodes those of its children."""
 
-    def __init__(self, path: Path, prices: Prices | None) -> None:
+    UNKEPT = Reading.UNKEPT | {"_children"}
+
+    def __init__(self, path: Path, prices: Prices | None = None) -> None:
         super().__init__(path, prices)
+        self._children: dict[str, ProgramLog] = {}
+        """By the call that started it."""
         self._left: dict[str, Any] = {}
         """Fields of a node that only its own last entry has."""
         self._starts: dict[str, _Start] = {}
-        self._uses: dict[str, ToolUse] = {}
-        self._open: dict[str, str] = {}
+        self._own = AgentWork()
         self._delegating: dict[str, str] = {}
-        self._models: dict[str, None] = {}
-        self._requests = 0
-        self._requests_failed = Counter[str]()
         self._offers = False
         """Whether any request offered tools."""
-        self._last_failed = ""
-        self._own_usage = Usage()
         self._has_cancelled = False
         """Whether a child was cancelled, and the run has done nothing since."""
 
@@ -130,23 +96,24 @@ class _Reading(Walk):
             self._has_cancelled = False
         match entry.kind:
             case "tool.called":
-                self._open[call] = tool = str(data.get("tool"))
-                self._uses.setdefault(tool, ToolUse(tool)).called += 1
+                self._own.called(call, str(data.get("tool")))
                 if data.get("delegates"):
-                    self._delegating[call] = tool
+                    self._delegating[call] = str(data.get("tool"))
             case "tool.returned":
                 refused = (data.get("error") or {}).get("code") in _NEVER_RAN
-                self._tool_ended(call, failed=data.get("status") == "error", refused=refused)
+                self._delegating.pop(call, None)
+                self._own.ended(call, failed=data.get("status") == "error", refused=refused)
             case "model.asked":
-                self._requests += 1
+                self._own.requests += 1
                 self._offers = self._offers or bool(data.get("tools"))
-                self._models[str(data.get("model"))] = None
+                self._own.models[str(data.get("model"))] = None
             case "effect.cancelled" if call in self._starts:
                 start, self._has_cancelled = self._starts[call], True
                 start.is_cancelled = True
                 start.is_dropped = scope_of(call) == _MAIN
             case "effect.cancelled":
-                self._tool_ended(call, cancelled=True)
+                self._delegating.pop(call, None)
+                self._own.ended(call, cancelled=True)
             case "effect.late" if call in self._starts:
                 self._starts[call].late = str(data.get("status"))
             case (
@@ -163,9 +130,9 @@ class _Reading(Walk):
                 Limits.from_json(event.limits)
                 self.started = event
             case events.ModelAnswered():
-                self._own_usage = self._own_usage.plus(event.usage)
+                self._own.usage = self._own.usage.plus(event.usage)
                 if event.status == "error":
-                    self._requests_failed[str((event.error or {}).get("code", ""))] += 1
+                    self._own.failed[str((event.error or {}).get("code", ""))] += 1
             case events.ChildStarted():
                 asked = _asked(event.delegation)
                 self._starts[call] = _Start(
@@ -190,19 +157,6 @@ class _Reading(Walk):
             case _:
                 pass
 
-    # --- tools ---------------------------------------------------------------------------
-
-    def _tool_ended(
-        self, call: str, *, failed: bool = False, refused: bool = False, cancelled: bool = False
-    ) -> None:
-        tool = self._open.pop(call, None)
-        self._delegating.pop(call, None)
-        if tool is not None:
-            self._uses[tool].failed += failed
-            self._uses[tool].refused += refused
-            self._last_failed = tool if failed else ""
-            self._uses[tool].cancelled += cancelled
-
     def _dialect(self, call: str) -> str:
         """Return the delegation tool that a rejected start came from; empty if that is not sure.
 
@@ -214,6 +168,20 @@ class _Reading(Walk):
 
     # --- nodes ---------------------------------------------------------------------------
 
+    def logs(self) -> Iterator[Reading]:
+        """Yield this log and those below it."""
+        yield self
+        for child in self._children.values():
+            yield from child.logs()
+
+    def root(self) -> RunNode:
+        """Return the node of the run that was asked for, with all below it.
+
+        Raises:
+            LogError: nothing could be read.
+        """
+        return self.node(self.root_facts() | self._bounds())
+
     def node(self, told: dict[str, Any]) -> RunNode:
         """Return the node of the run that was read; `told` are fields that its log lacks.
 
@@ -223,22 +191,17 @@ class _Reading(Walk):
         is_joined = told.get("is_joined", False)
         if not is_joined or self.log_state == "read":
             # A child that was killed, or never joined, told its parent of nothing that it spent.
-            usage = reduce(Usage.plus, (each.usage for each in children), self._own_usage)
+            usage = reduce(Usage.plus, (each.usage for each in children), self._own.usage)
             told = told | {"usage": usage}
         own = self.facts() | self._left
         return RunNode(
             **(own | told if is_joined else told | own),
-            tools=tuple(self._uses.values()),
-            models=tuple(self._models),
+            **self._own.facts(),
             offered=self._offered(),
-            last_failed=self._last_failed,
             outlived_by=sum(
                 _is_outlived(child) and not self._starts[child.call].is_dropped
                 for child in children
             ),
-            requests=self._requests,
-            requests_failed=dict(self._requests_failed),
-            own_usage=self._own_usage,
             children=children,
         )
 
@@ -246,7 +209,7 @@ class _Reading(Walk):
         tools = self.started.tools if self.started is not None and self._offers else ()
         return tuple(str(each.get("name")) for each in tools)
 
-    def bounds(self) -> dict[str, Any]:
+    def _bounds(self) -> dict[str, Any]:
         """Return the depth and the limits of a run, from its own log."""
         if self.started is None:
             return {}
@@ -257,13 +220,14 @@ class _Reading(Walk):
     def _child(self, start: _Start) -> RunNode:
         told = self._told(start)
         path = child_path(self.path, start.number)
-        reading = _Reading(path, self._prices)
+        reading = self._children.get(start.call) or ProgramLog(path, self._prices)
         try:
             if not start.number or path.is_symlink():  # what it points at is nobody's child
                 return self._without_log(start, told, path)
             reading.read()
         except LogMissing:
             return self._without_log(start, told, path)
+        self._children[start.call] = reading
         if reading.started is not None and reading.started.run_id != start.run_id:
             return RunNode(**told, log_state="foreign", log=str(path))
         return reading.node(told)

@@ -2,8 +2,8 @@
 
 import attrs
 
-from refold.replay.tree.run_node import RunNode, ToolUse
-from refold.replay.tree.totals import below, totals
+from refold.replay.run.run_node import RunNode, ToolUse
+from refold.replay.run.totals import below, totals
 
 
 def test_runs_and_calls_below_are_counted() -> None:

@@ -19,9 +19,11 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
+from refold.replay.run.amounts import cost, failures
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
-from refold.replay.tree.amounts import cost, failures
-from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 BRIEF = "Find three restaurants near the harbour"

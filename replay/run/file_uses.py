@@ -12,7 +12,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.workspace.entries import FileChange, FolderChanged
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import TreeEntry
-from refold.replay.tree.run_node import FileUse
+from refold.replay.run.run_node import FileUse
 
 ROOT: Final = "0"
 """The scope of the command itself, in which all changes are."""

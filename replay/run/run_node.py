@@ -1,6 +1,6 @@
 """The nodes of a delegation tree: frozen values, one per run or rejected start.
 
-Nothing here reads a log: `replay.tree.delegation_tree` does. The rules are CONTRACT.md §13.9.
+Nothing here reads a log: `replay.run.opened_run` does. The rules are CONTRACT.md §13.9.
 """
 
 from typing import Any, Final, Literal
@@ -113,7 +113,7 @@ class RunNode(Document):
     kernel, of the tools that it had, if a request offered any."""
     prompt: str = ""
     """For a conversation: 12 hex digits of the digest of its system prompt, without text that
-    changes on every run (`replay.tree.steady`); empty without one."""
+    changes on every run (`replay.run.steady`); empty without one."""
     last_failed: str = ""
     """The tool of its last call, if that call failed."""
     outlived_by: int = 0

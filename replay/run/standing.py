@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from refold.replay.index.standing import RUNNING, STANDINGS, standing
-from refold.replay.tree.run_node import UNFINISHED, RunNode
+from refold.replay.run.run_node import UNFINISHED, RunNode
 
 _UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
 """States of a log that may have an end which cannot be read."""

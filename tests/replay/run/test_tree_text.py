@@ -6,8 +6,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Fault, Truncated, Usage
-from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree, render_text
-from refold.replay.tree.tree_text import CHARACTERS_MAX, printable, scrubbed
+from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.run_node import RunNode, ToolUse
+from refold.replay.run.tree_text import CHARACTERS_MAX, printable, render_text, scrubbed
 from tests.support.delegating import child, recorded
 
 ARTIFACTS = (Artifact(kind="note", value="n", name="plan"), Artifact(kind="diff", value="d"))
