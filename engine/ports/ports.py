@@ -547,6 +547,10 @@ class Supply(Protocol):
         """Return the place of the grant to a child that had so many tokens; `None`: of none."""
         ...
 
+    def outlasts(self, call: str, /) -> bool:
+        """Return whether a child that is being given up ended by itself in the record."""
+        ...
+
     def below(self, effect: Any, /) -> "Supply | None":
         """Return the supply of a child that runs live."""
         ...

@@ -697,16 +697,15 @@ class Recorder(World):
     def _unspoken_for(self) -> int:
         """Return the tokens that nobody has used or reserved, nor this run keeps for itself.
 
-        Outcomes that nobody has joined yet count: what these children did not use is free.
+        What children did not use whose outcomes nobody has joined yet is free. What they used
+        beyond theirs counts when they are joined: the log does not show when they ended.
         """
         fold = self.fold
-        reserved = fold.tokens_reserved
-        used = fold.tokens_used
+        spoken_for = fold.tokens_used + fold.tokens_reserved + fold.margin.last_tokens
         for call, outcome in self._outcomes.items():
-            reserved -= self._reserved(call)
-            used += outcome.usage.input_tokens + outcome.usage.output_tokens
-        kept = fold.margin.last_tokens
-        return (fold.limits.model_tokens or 0) - used - reserved - kept
+            used = outcome.usage.input_tokens + outcome.usage.output_tokens
+            spoken_for -= max(0, self._reserved(call) - used)
+        return (fold.limits.model_tokens or 0) - spoken_for
 
     # -- taking one thing from the world --------------------------------------------------
 

@@ -30,6 +30,8 @@ from refold.engine.recording.run_request import RunRequest
 _SLACK_US: Final = 1_000_000
 """By how much a live outcome may be later than a timer that it came before in the record."""
 _LOOK_SECONDS: Final = 0.005
+_CANCELLED: Final = "cancellation"
+_TOKENS: Final = "tokens"
 _HAS_NO_TURN: Final = (Outcome, Suspended, Stopped, Unanswered)
 """Arrivals that complete nothing: nothing behind them may wait for their turn."""
 
@@ -47,10 +49,12 @@ class Supplied(Recorder):
             raise TypeError("a supplied recorder needs a supply")
         self._supply = request.supply
         self._events: dict[str, Event] = {}
-        self._parked: dict[str, Arrival] = {}
+        self._parked: dict[str, Arrival | CancelRun] = {}
         """Arrivals before their turn, by call."""
-        self._held_us: int | None = None
-        """Since when children wait for tokens until another, of the record, has asked."""
+        self._held: dict[str, int] = {}
+        """Since when something waits for what came before it in the record."""
+        self._spared: set[str] = set()
+        """Children that are given up, and that ended by themselves in the record."""
         super().__init__(request, host, **options)
 
     # -- the kernel's side ----------------------------------------------------------------
@@ -114,11 +118,20 @@ class Supplied(Recorder):
         return False
 
     def _receive(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
-        """Keep what completes an effect until its turn."""
+        """Keep what completes an effect until its turn, and what ends the run."""
+        if isinstance(arrival, CancelRun) and self._is_to_be_cancelled():
+            self._parked[_CANCELLED] = arrival
+            self._held.pop(_CANCELLED, None)
+            return False
         if not isinstance(arrival, Arrival) or isinstance(arrival.event, _HAS_NO_TURN):
             return self._take_arrival(arrival)
         self._parked[arrival.call] = arrival
         return False
+
+    def _is_to_be_cancelled(self) -> bool:
+        """Whether the run above ended this one in the record, and has not yet done so here."""
+        is_child = self.request.identity.parent is not None
+        return is_child and self._stop_us is None and self._supply.when(_CANCELLED) is not None
 
     def take_over(self, handed: Handed) -> None:
         """Go on where the record ends; timers that have a place in the order wait for it."""
@@ -133,6 +146,11 @@ class Supplied(Recorder):
 
     def _take_turn(self) -> bool:
         """Take the open effect that the record delivers first, if it has arrived."""
+        for call in [call for call in self._spared if not self._waits(call)]:
+            self._spared.remove(call)
+            super()._start(GiveUp(call))
+        if _CANCELLED in self._parked and not self._waits(_CANCELLED):
+            return self._take_arrival(self._parked.pop(_CANCELLED))
         first = self._first()
         if first is None:
             return self._take_any()
@@ -162,43 +180,54 @@ class Supplied(Recorder):
 
     def _patience(self) -> float | None:
         """Return how long to wait for an arrival; a timer that is held back is looked at again."""
-        patience = super()._patience()
-        if self._held_us is not None:
-            left = (self._held_us + _SLACK_US - self._timers.now_us()) / 1_000_000
-            if left > 0:
-                return left if patience is None else min(left, max(patience, _LOOK_SECONDS))
+        patience, now = super()._patience(), self._timers.now_us()
+        left = [since + _SLACK_US - now for since in self._held.values()]
+        held = min((us / 1_000_000 for us in left if us > 0), default=None)
+        if held is not None and (patience is None or held < patience):
+            return held
         return None if patience is None else max(patience, _LOOK_SECONDS)
 
-    def _next_askers(self, waiting: list[str]) -> list[str]:
-        """Return the child that the record gave tokens first; all if that is far too slow."""
-        placed = [
-            (place, call)
-            for call in self._unfinished()
-            if (place := self._supply.granted(call, self._reserved(call))) is not None
-        ]
-        first = min(placed)[1] if placed and waiting else None
-        if first is None or first in waiting:
-            self._held_us = None
-            return waiting if first is None else [first]
+    def _waits(self, what: str) -> bool:
+        """Whether it still waits for its place in the record: for a second in all."""
         now = self._timers.now_us()
-        self._held_us = now if self._held_us is None else self._held_us
-        return [] if now < self._held_us + _SLACK_US else waiting
+        return now < self._held.setdefault(what, now) + _SLACK_US
+
+    def _next_askers(self, waiting: list[str]) -> list[str]:
+        """Return the child that the record gave tokens next; all if that is far too slow."""
+        if not waiting or not self._grants():
+            return waiting
+        first = self._first()
+        return [
+            call
+            for call in waiting
+            if first == (name := f"{_TOKENS} {call} {self._reserved(call)}")
+            or not self._waits(f"{name} asked")
+        ]
+
+    def _grants(self) -> dict[str, int]:
+        """Return the recorded places of what children may be given next."""
+        has = {call: self._reserved(call) for call in self._unfinished()}
+        placed = {
+            f"{_TOKENS} {call} {has[call]}": self._supply.granted(call, has[call]) for call in has
+        }
+        return {name: place for name, place in placed.items() if place is not None}
 
     def _first(self) -> str | None:
-        """Return the open effect that the record delivers first; `None` if it delivers none."""
-        kernel = self._kernel
+        """Return what the record delivers first; `None` if it delivers nothing that can come."""
+        kernel, supply = self._kernel, self._supply
         joined = [call for call in kernel.children if kernel.wants_child(call)]
-        placed = {key: self._supply.when(key) for key in [*kernel.open, *joined]}
+        placed = {key: supply.when(key) for key in [*kernel.open, *joined]}
         placed.update((key, self._place(timer)) for key, timer in kernel.loop.timers.items())
-        places = [
-            (place, key)
-            for key, place in placed.items()
-            if place is not None and self._may_arrive(key)
-        ]
-        return min(places)[1] if places else None
+        if self._is_to_be_cancelled():
+            placed[_CANCELLED] = supply.when(_CANCELLED)
+        placed.update(self._grants())
+        places = sorted((place, key) for key, place in placed.items() if place is not None)
+        return next((key for _, key in places if self._may_arrive(key)), None)
 
     def _may_arrive(self, key: str) -> bool:
-        """Whether an open effect can still end here: a question that nobody answers cannot."""
+        """Whether it can still come here: a question that nobody answers cannot."""
+        if key == _CANCELLED or key.startswith(_TOKENS):
+            return key in self._parked or self._waits(key)
         pending = self._kernel.open.get(key)
         if pending is None or pending.kind != "input":
             return key not in self._paused
@@ -215,6 +244,9 @@ class Supplied(Recorder):
     # -- starting -------------------------------------------------------------------------
 
     def _start(self, effect: Effect) -> None:
+        if isinstance(effect, GiveUp) and self._outlasts(effect.call):
+            self._spared.add(effect.call)
+            return
         if isinstance(effect, (GiveUp, RunChild)):
             super()._start(effect)  # a child is asked for below, with its whole request
             return
@@ -223,6 +255,12 @@ class Supplied(Recorder):
             super()._start(effect)
         else:
             self._arrivals.put(Arrival(effect.call, found))
+
+    def _outlasts(self, call: str) -> bool:
+        """Whether a child that is given up may still end by itself, as it did in the record."""
+        ends = (self._supply.when(_CANCELLED), self._supply.when("timeout"))
+        is_new = self._stop_us is not None and ends == (None, None)
+        return not is_new and call not in self._paused and self._supply.outlasts(call)
 
     def _run_child(self, effect: RunChild, request: ChildRequest) -> None:
         found = self._supply.outcome(effect.call, self._events.get(effect.call), effect)

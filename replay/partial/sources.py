@@ -298,6 +298,12 @@ class BookSupply:
         """Return the recorded place of a grant of tokens."""
         return self.book.position(f"tokens {self._recorded.get(call, call)} {has}")
 
+    def outlasts(self, call: str) -> bool:
+        """Return whether the record has an end of that child other than a cancellation."""
+        answer = self.book.answers.get(self._recorded.get(call, ""))
+        event = answer.event if answer is not None else None
+        return isinstance(event, ChildFinished) and event.outcome.status != "cancelled"
+
     def below(self, effect: RunChild) -> "BookSupply":
         """Return the supply of a child that runs live: from the record of the same child.
 

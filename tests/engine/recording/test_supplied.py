@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
 from refold.engine.events.events import ToolReturned
 from refold.engine.events.limits import CEILINGS
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Identity
+from refold.engine.ports.ports import CancelSignal, Identity, Parentage
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
@@ -57,6 +58,9 @@ class Book:
 
     def granted(self, _call: str, _has: int) -> None:
         return None
+
+    def outlasts(self, _call: str) -> bool:
+        return False
 
     def below(self, _effect: Any) -> None:
         return None
@@ -217,3 +221,64 @@ def test_children_that_wait_for_people_suspend_the_run_in_any_order(tmp_path: Pa
 
     assert recorded.finished.status == "suspended"
     assert [each.key for each in recorded.questions] == ["0/1#1 > 0#2", "0/2#1 > 0#2"]
+
+
+def test_a_child_that_ended_by_itself_may_do_so_after_it_was_given_up(tmp_path: Path) -> None:
+    """In the record its end came before the cancellation, here it comes just after."""
+    given_up = threading.Event()
+
+    class Outlasting(Book):
+        def outlasts(self, _call: str) -> bool:
+            given_up.set()
+            return True
+
+    @tool(effect="reads")
+    def work() -> bool:
+        return given_up.wait(60)
+
+    async def works(run: Any, _: Any) -> Any:
+        return await run.tool("work")
+
+    async def leaves(run: Any, _: Any) -> None:
+        await run.start(Delegation(program=works))
+
+    log = tmp_path / "a.jsonl"
+    wanted = request(leaves, log, Outlasting({}, []), [work])
+    ended(attrs.evolve(wanted, runners={"in-process": InProcess()}))
+
+    ends = [each.data["outcome"] for each in read_entries(log) if each.kind == "child.finished"]
+    assert [(each["status"], each["output"]) for each in ends] == [("completed", True)]
+
+
+@pytest.mark.parametrize(("order", "done"), [(["0#1", "cancellation"], 1), (["0#1", "0#2"], 2)])
+def test_a_child_is_cancelled_where_it_was_in_the_record(
+    order: list[str], done: int, tmp_path: Path
+) -> None:
+    """What it did beyond that waits for the cancellation, which comes a little later here."""
+    cancel = CancelSignal()
+
+    class Cancelled(Book):
+        def when(self, key: str) -> int | None:
+            if key == "cancellation" and len(worked) == 2:
+                cancel.set()
+            return super().when(key)
+
+    worked: list[int] = []
+
+    @tool(effect="reads")
+    def work(n: int) -> int:
+        worked.append(n)
+        return n
+
+    async def works(run: Any, _: Any) -> None:
+        for n in range(2):
+            await run.tool("work", n=n)
+
+    log = tmp_path / "a.jsonl"
+    wanted = request(works, log, Cancelled({}, order), [work])
+    parent = Parentage(run="b" * 16, call="0#1", hash="0" * 16)
+    identity = attrs.evolve(wanted.identity, parent=parent, path="0#1", depth=1)
+    how = ended(attrs.evolve(wanted, identity=identity, cancel=cancel)).finished
+
+    assert how.status == ("cancelled" if done == 1 else "completed")
+    assert [e.kind for e in read_entries(log)].count("tool.returned") == done
