@@ -72,6 +72,8 @@ class ObservedReport:
     """Files that have changed since the recording, and that it ran without."""
     uncompared: str = ""
     """Why today's folder was not compared with the recorded one; empty if it was."""
+    unfit: str = ""
+    """What this machine lacks that the recorded one had; empty if nothing is known."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 
@@ -122,6 +124,8 @@ class ObservedReport:
             said += f"{names_of(self.unused)}; `--files today` uses them"
         if self.identical and self.uncompared:
             said += " on the recorded files; today's were not compared"
+        if self.unfit and not self.identical:
+            said = f"could not be replayed here: {self.unfit}; {said}"
         if self.is_nothing:
             said = "the command sent no request" if self.requests else "nothing to replay"
         return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"

@@ -3,7 +3,7 @@
 import pytest
 
 from refold.proxy.copies import placing
-from refold.proxy.copies.sandbox import SandboxRefused, has_layers
+from refold.proxy.copies.sandbox import SandboxRefused, no_layers
 
 
 @pytest.fixture(params=["sandbox", "elsewhere"])
@@ -14,10 +14,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         def none() -> bool:
             raise SandboxRefused("forbidden")
 
-        monkeypatch.setattr(placing, "has_layers", none)
+        monkeypatch.setattr(placing, "no_layers", none)
         return "elsewhere"
     try:
-        has_layers()
+        no_layers()
     except SandboxRefused as error:
         pytest.skip(f"no sandbox here: {error}")
     return "sandbox"

@@ -187,7 +187,7 @@ class Home:
 NO_SANDBOX: Final = """
 from refold.proxy.copies import placing, sandbox
 def none(): raise sandbox.SandboxRefused("forbidden")
-placing.has_layers = none
+placing.no_layers = none
 """
 """Makes a system one that has no sandbox."""
 

@@ -368,6 +368,7 @@ def replay_command(
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
         report = without_network(report) if session.place.is_offline else report
+        report = attrs.evolve(report, unfit=session.place.unfit)
         notes = [] if report.requests else [_NOTHING]
         notes += without_effect(record, rules.paths if rules is not None else ())
         notes += [_TYPED] if typed_at_in(record) else []

@@ -420,5 +420,5 @@ def test_it_is_so_of_all_changes_in_all_places(
 ) -> None:
     """By turns in a sandbox and without one."""
     if (number + number // len(STARTS)) % 2:
-        monkeypatch.setattr(placing, "has_layers", no_sandbox)
+        monkeypatch.setattr(placing, "no_layers", no_sandbox)
     _is_true(tmp_path, monkeypatch, *WHOLE[number])

@@ -81,7 +81,7 @@ def test_a_copy_begins_as_recorded_below_its_top(
 ) -> None:
     """At the recorded path where there is a sandbox; nothing of it is left."""
     if not is_boxed:
-        monkeypatch.setattr(placing, "has_layers", no_sandbox)
+        monkeypatch.setattr(placing, "no_layers", no_sandbox)
     with placed(log, folder(log), ["agent"], Copying()) as place:
         assert place.comparison is not None
         at, _, text = ran(place, "pwd; cat ../f; echo now > ../f; chmod 0 ..").partition("\n")
@@ -96,7 +96,7 @@ def test_a_copy_begins_as_recorded_below_its_top(
 
 def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new folder alone."""
-    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
     with placed(log, folder(log), ["agent"], Copying(keep=log.parent / "kept")) as place:
         ran(place, "echo now > new")
 
@@ -136,7 +136,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not what another one uses, and nothing through a link."""
-    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
     outside = log.parent / "home" / "mine"
     outside.mkdir(0o755)
     (outside / "file").write_text("mine")
@@ -162,7 +162,7 @@ def test_what_is_kept_has_files_of_all_kinds_and_its_history(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe and a socket are no files to be read; objects were borrowed from the repository."""
-    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
     top = repository(log.parent / "home" / "project", {"f": "one\n", "below/g": "two\n"})
     tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [])
     state = FolderState()
@@ -178,7 +178,7 @@ def test_what_is_kept_has_files_of_all_kinds_and_its_history(
 
 def test_words_and_variables_name_the_copy(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what the copy has; and no other path that only begins so."""
-    monkeypatch.setattr(placing, "has_layers", no_sandbox)
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
     project = log.parent / "home" / "project"
     monkeypatch.setenv("NAMED", f"a={project}:{project}/below/new,{project}-old;{project}/no/such")
     with placed(log, folder(log), ["agent"], Copying()) as place:
@@ -197,7 +197,7 @@ def test_what_is_kept_follows_no_link_of_the_command(
 ) -> None:
     """Of its repository, a command can replace all: nothing of the user's is written or read."""
     if not is_boxed:
-        monkeypatch.setattr(placing, "has_layers", no_sandbox)
+        monkeypatch.setattr(placing, "no_layers", no_sandbox)
     mine = log.parent / "home" / "mine"
     mine.mkdir()
     (mine / "key").write_text("key")

@@ -15,7 +15,7 @@ import pytest
 
 from refold.engine.log.names import files_of
 from refold.proxy.copies.placing import Copying
-from refold.proxy.copies.sandbox import SandboxRefused, has_layers
+from refold.proxy.copies.sandbox import SandboxRefused, no_layers
 from refold.proxy.sessions import fork_command, record_command, replay_command
 from refold.replay.observed.report import ObservedReport
 from tests.proxy.test_sessions import CLIENT, DEADLINE_SECONDS, refold_does
@@ -74,7 +74,7 @@ class Scene:
     def kept(self) -> dict[str, str]:
         """Return what of it no replay may change on this system."""
         try:
-            has_layers()
+            no_layers()
         except SandboxRefused:
             free = {str(self.top / "home" / "note"), str(self.top / "outside")}
             return {path: held for path, held in self.held().items() if path not in free}

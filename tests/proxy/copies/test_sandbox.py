@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,16 +10,17 @@ import sys
 import threading
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
 
 from refold.proxy.command import run_command
-from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, has_layers, opened
+from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, no_layers, opened
 from refold.proxy.signals import Signals
 
 LIMIT_SECONDS = 60.0
+ROOT: Final = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def way(request: pytest.FixtureRequest) -> str:
     """Whether the sandbox has layers over HOME: as asked for, else if this system has them."""
     wanted = getattr(request, "param", "")
     try:
-        found = "layers" if has_layers() else "bare"
+        found = "bare" if no_layers() else "layers"
     except SandboxRefused as error:
         pytest.skip(f"no sandbox here: {error}")
     if wanted == "layers" != found:
@@ -259,13 +261,60 @@ def test_a_folder_under_a_layer_is_seen_and_not_changed(
     assert (lent / "m.js").read_text() == "m"
 
 
+MOUNTED: Final = """
+import os, sys
+from pathlib import Path
+from refold.proxy.copies.sandbox import no_layers
+from tests.proxy.copies.test_sandbox import scene
+home = Path(os.environ["HOME"])
+print([no_layers()])
+with scene(home.parent, way="layers") as made:
+    print(*made.runs(
+        "sh", "-c", "for f in new .rc .cfg/a deep/side/b; do echo x >> ~/$f; cat ~/$f; done; "
+        "rm ~/link; ls -A ~; echo x > ~/mounted/y || echo refused",
+    ))
+"""
+
+
+def test_mounts_below_home_leave_the_rest_writable(tmp_path: Path) -> None:
+    """The kernel refuses a layer over a folder with mounts: they are laid beside them."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bwrap is not installed")
+    home = tmp_path / "home"
+    for each in ("mounted", ".cfg", "deep/in/mounted", "deep/side"):
+        (home / each).mkdir(parents=True)
+    for each in (".cfg/a", "deep/side/b"):
+        (home / each).write_text("mine\n")
+    (home / ".rc").write_text("rc")  # as the scene has it
+    (home / "link").symlink_to(".rc")
+    before = _held(home)
+    mounts = ["--tmpfs", str(home / "mounted"), "--tmpfs", str(home / "deep/in/mounted")]
+    done = subprocess.run(
+        ["bwrap", "--dev-bind", "/", "/", *mounts, "--", sys.executable, "-c", MOUNTED],
+        env={**os.environ, "HOME": str(home)}, cwd=ROOT, capture_output=True, text=True,
+        timeout=LIMIT_SECONDS * 6, check=False,
+    )  # fmt: skip
+
+    if "['']" not in done.stdout and (no_layers() or "Refused" in done.stderr):
+        pytest.skip(f"no layers here: {done.stdout}{done.stderr}")
+    assert done.returncode == 0, done.stderr
+    assert "x\nrcx\nmine\nx\nmine\nx\n" in done.stdout
+    assert "deep\nmounted\nnew\nproject\nrefused\n" in done.stdout
+    assert _held(home) == before
+
+
+def _held(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.name not in ("project", "mine"))
+    return {str(path): path.read_text() if path.is_file() else "" for path in files}
+
+
 def test_without_bwrap_the_reason_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    has_layers.cache_clear()
+    no_layers.cache_clear()
     with pytest.raises(SandboxRefused, match="bwrap is not installed"):
-        has_layers()
+        no_layers()
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho bwrap: setting up uid map: no >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     with pytest.raises(SandboxRefused, match="bwrap: setting up uid map: no"):
-        has_layers()
-    has_layers.cache_clear()
+        no_layers()
+    no_layers.cache_clear()

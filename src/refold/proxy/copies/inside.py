@@ -5,6 +5,8 @@ sandbox; so it uses the standard library alone.  `sandbox` starts it and speaks 
 """
 
 import array
+import contextlib
+import errno
 import json
 import os
 import signal
@@ -15,6 +17,12 @@ from typing import Any, Final
 
 _NEWUSER: Final = 0x10000000
 _NEWNS: Final = 0x00020000
+_OVERLAYS_MAX: Final = 2000
+_UNREAD: Final = (PermissionError, FileNotFoundError)
+"""The command cannot read it, either; or it was removed meanwhile."""
+_PART: Final = 1024**2
+_COPIED_MAX: Final = 64 * 1024**2
+"""Bytes of a file beside a mount: it is copied into memory."""
 _RDONLY_FD: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -27,37 +35,98 @@ def before(spec: dict[str, Any]) -> None:
     for number in spec["signals"]:
         signal.signal(number, signal.SIG_IGN)
     if spec["layers"]:
-        _layered(spec["scratch"], spec["layers"])
+        _layered(spec["scratch"], spec["layers"], spec["mounts"])
     os.execvp(spec["bwrap"][0], spec["bwrap"])  # noqa: S606 - no shell
 
 
-def _layered(scratch: str, layers: list[str]) -> None:
-    import ctypes  # noqa: PLC0415 - only where there are layers
-
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def done(result: int) -> None:
-        if result:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    user, group = os.geteuid(), os.getegid()
-    done(libc.unshare(_NEWUSER | _NEWNS))
-    for what, text in (
-        ("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"),
-    ):  # fmt: skip
-        with open(f"/proc/self/{what}", "w") as file:  # noqa: PTH123 - without pathlib
-            file.write(text)
-    at = os.fsencode(scratch)
-    done(libc.mount(b"refold", at, b"tmpfs", 0, b"mode=0700"))
+def _layered(scratch: str, layers: list[str], mounts: list[str]) -> None:
+    space = _Scratch(scratch, mounts)
     for number, folder in enumerate(layers):
+        layer = f"{scratch}/layer{number}"
+        os.mkdir(layer)  # noqa: PTH102 - without pathlib
+        space.lay(folder, layer)
+
+
+class _Scratch:
+    """Scratch space in memory, in a namespace of its own."""
+
+    def __init__(self, at: str, mounts: list[str]) -> None:
+        import ctypes  # noqa: PLC0415 - only where there are layers
+
+        self._at = at
+        self._mounts = mounts
+        self._count = 0
+        self._c = ctypes.CDLL(None, use_errno=True)
+        self._error = ctypes.get_errno
+        user, group = os.geteuid(), os.getegid()
+        self._done(self._c.unshare(_NEWUSER | _NEWNS))
+        for what, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            with open(f"/proc/self/{what}", "w") as file:  # noqa: PTH123 - without pathlib
+                file.write(text)
+        self._mount(at, b"tmpfs", b"mode=0700")
+
+    def lay(self, folder: str, layer: str) -> None:
+        """Show a folder at `layer`, below scratch space.
+
+        The kernel refuses that for a folder with mounts in it: then each folder beside them has
+        scratch space of its own, and files beside them are copied.
+        """
+        if not any(each.startswith(f"{folder}/") for each in self._mounts):
+            self._overlay(folder, layer)
+            return
+        for entry in os.scandir(folder):
+            to = f"{layer}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), to)  # noqa: PTH115, PTH211 - without pathlib
+            elif entry.is_dir():
+                os.mkdir(to)  # noqa: PTH102 - the same
+                if entry.path not in (*self._mounts, self._at):
+                    with contextlib.suppress(*_UNREAD):
+                        self.lay(entry.path, to)
+            elif entry.is_file():
+                with contextlib.suppress(*_UNREAD):
+                    self._copy(entry.path, to)
+        _look_alike(folder, layer)
+
+    def _copy(self, path: str, to: str) -> None:
+        with open(to, "wb") as copy:  # noqa: PTH123 - without pathlib
+            if path in self._mounts:
+                return
+            with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
+                if os.fstat(file.fileno()).st_size > _COPIED_MAX:
+                    raise OSError(errno.EFBIG, "a large file beside a mount", path)
+                while part := file.read(_PART):
+                    copy.write(part)
+        _look_alike(path, to)
+
+    def _overlay(self, folder: str, layer: str) -> None:
+        number, self._count = self._count, self._count + 1
+        if number >= _OVERLAYS_MAX:
+            raise OSError(errno.ENOSPC, "too many folders beside mounts", folder)
         below = os.open(folder, _RDONLY_FD)  # a path with a comma or a colon cannot be an option
-        names = [b"%s/%s%d" % (at, name, number) for name in (b"upper", b"work", b"layer")]
-        for name in names:
-            os.mkdir(name)  # noqa: PTH102 - bytes, as `mount` takes them
-        upper, work, layer = names
-        told = b"lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s,userxattr" % (below, upper, work)
-        done(libc.mount(b"refold", layer, b"overlay", 0, told))
+        upper, work = (f"{self._at}/{name}{number}" for name in ("upper", "work"))
+        os.mkdir(upper)  # noqa: PTH102 - without pathlib
+        os.mkdir(work)  # noqa: PTH102 - the same
+        told = f"lowerdir=/proc/self/fd/{below},upperdir={upper},workdir={work},userxattr"
+        self._mount(layer, b"overlay", os.fsencode(told))
         os.close(below)
+
+    def _mount(self, at: str, kind: bytes, told: bytes) -> None:
+        self._done(self._c.mount(b"refold", os.fsencode(at), kind, 0, told))
+
+    def _done(self, result: int) -> None:
+        if result:
+            raise OSError(self._error(), os.strerror(self._error()))
+
+
+def _look_alike(path: str, copy: str) -> None:
+    found = os.stat(path)  # noqa: PTH116 - without pathlib
+    os.chmod(copy, found.st_mode & 0o7777)  # noqa: PTH101 - the same
+    os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def inside(number: int, *, listens: bool) -> None:

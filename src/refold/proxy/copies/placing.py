@@ -25,7 +25,7 @@ from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
-from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, has_layers, opened
+from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, no_layers, opened
 from refold.proxy.copies.whose import Files
 
 _PREFIX: Final = "refold-copy-"
@@ -71,6 +71,8 @@ class Placement:
     """Today's folder, and what became of its files; without a copy, none."""
     is_offline: bool = False
     """Whether it is a sandbox without a network."""
+    unfit: str = ""
+    """What the place lacks that a command may need; empty if nothing is known."""
     line: str = ""
     """The folder whose files it gets, if it is not the recorded one."""
 
@@ -128,13 +130,13 @@ def _placed(
     """Make the copy, and open a sandbox for it if there is one."""
     recorded = folder.started
     assert recorded is not None
-    is_placed, why, layers = is_ordinary(recorded.path), "", False
+    is_placed, why, bare = is_ordinary(recorded.path), "", "no sandbox"
     try:
-        layers = has_layers()
+        bare = no_layers()
     except SandboxRefused as error:
         why = str(error)
     is_kept = copying.keep is not None
-    copy = made(is_mounted=is_placed and not why, has_layers=layers, is_kept=is_kept)
+    copy = made(is_mounted=is_placed and not why, has_layers=not bare, is_kept=is_kept)
     taken = (*copy.edits.used, *copy.led)
     compared = FolderComparison(
         copy.top, copy.contents, copying.ignored, taken, recorded.log, copy.gits
@@ -159,16 +161,18 @@ def _placed(
             places = tuple(_places(copy, recorded.path))
         else:
             told.append(f"{recorded.path} cannot be replaced, so the copy is at a different path")
-        box = left.enter_context(_boxed(copy, places, recorded.path, at, copying, layers=layers))
+        box = left.enter_context(_boxed(copy, places, recorded.path, at, copying, layers=not bare))
         start, listening = box.start, box.listening
         start = start if is_placed else _leading(copy, start, at)
         told += ["the sandbox has network access"] if copying.has_network else []
-        if not layers:
-            told.append("HOME is read-only, because this system does not support overlays")
+    unfit = f"HOME is read-only, because the system refuses layers over it: {bare}"
+    unfit = unfit if bare and not why else ""
+    told += [unfit] * bool(unfit)
     return Placement(
         start=start, listening=listening, top=copy.top, comparison=compared, edits=copy.edits,
         is_offline=not (why or copying.has_network),
         line=copy.edits.line(recorded.path),
+        unfit=unfit,
         folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
     )  # fmt: skip
 
@@ -216,7 +220,7 @@ def why_unboxed(folder: FolderState, copying: Copying) -> str:
     if folder.started is None:
         return "the log does not contain its folder"
     try:
-        has_layers()
+        no_layers()
     except SandboxRefused as error:
         return str(error)
     return ""

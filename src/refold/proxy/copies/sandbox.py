@@ -121,8 +121,8 @@ class Sandbox:
 
 
 @functools.cache
-def has_layers() -> bool:
-    """Look whether there are sandboxes here; return whether they have layers.
+def no_layers() -> str:
+    """Look whether there are sandboxes here; return why they have no layers, empty if they have.
 
     Raises:
         SandboxRefused: this system has none; with the reason that it gives.
@@ -133,10 +133,13 @@ def has_layers() -> bool:
         raise SandboxRefused("bwrap is not installed")
     with tempfile.TemporaryDirectory(prefix="refold-") as scratch:
         view = SandboxView(scratch=Path(scratch), hidden=Path(scratch))
-        with contextlib.suppress(SandboxRefused), opened(view, "/", has_layers=True):
-            return True
+        try:
+            with opened(view, "/", has_layers=True):
+                return ""
+        except SandboxRefused as error:
+            why = str(error)
         with opened(view, "/", has_layers=False):  # systems may allow namespaces to bwrap alone
-            return False
+            return why
 
 
 @contextlib.contextmanager
@@ -156,6 +159,7 @@ def opened(view: SandboxView, folder: str, has_layers: bool) -> Iterator[Sandbox
             "signals": _passed(),
             "scratch": str(view.scratch),
             "layers": [*(layers or ()), *(str(source) for source, _ in view.layered)],
+            "mounts": _mounts(),
             "bwrap": [
                 *_arguments(view, layers), "--", *bare, "inside", str(its.fileno()), says
             ],
