@@ -58,7 +58,7 @@ _OF_A_PAGE: Final = re.compile(r"\[`(?P<name>[\w.]+)`\]\((?P<page>[\w-]+\.md)#[\
 _SET_UP: Final = "$ python3 -m venv"
 _ENTER: Final = "$ source .venv/bin/activate && "
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
-_DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
+_DIFFER: Final = ("refold replay", "refold explore", "refold diff")
 """Commands that may end with 1: a difference was found."""
 _RECORD: Final = re.compile(
     r"^(refold rm .+ && )?refold record |^refold (resume|fork) .+ -- |^pytest -q --refold-record="

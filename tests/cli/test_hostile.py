@@ -141,7 +141,7 @@ COMMANDS = [
     ["ls", "FOLDER"],
     ["diff", "LOG", "SOUND"],
     ["replay", "LOG", "--program", "PROGRAM"],
-    ["drift", "LOG", "--program", "PROGRAM", "--tools", "TOOLS"],
+    ["replay", "LOG", "--live", "--program", "PROGRAM", "--tools", "TOOLS"],
     ["fork", "LOG", "--at", "3", "--program", "PROGRAM", "--into", "INTO"],
     ["sensitivity", "LOG", "--program", "PROGRAM"],
     ["explore", "LOG", "--program", "PROGRAM", "--orders", "3"],

@@ -37,11 +37,10 @@ GROUPS: Final = {
     "Check": {
         "verify": "Check that logs are intact and complete; salvage valid parts.",
         "sign": "Sign logs with an OpenSSH key.",
-        "replay": "Run a program again against its log, and compare.",
+        "replay": "Run a program again, recorded or live, and compare.",
         "diff": "Compare two recorded runs, scope by scope.",
     },
     "What if": {
-        "drift": "Run a program again, live, and compare each result.",
         "fork": "Continue a run from any entry, with different results.",
         "explore": "Find orders of completion that change the output.",
         "sensitivity": "Find out which recorded results a run depends on.",

@@ -9,7 +9,7 @@ from click.testing import Result
 Invoke = Callable[..., Result]
 
 
-@pytest.mark.parametrize("option", [("--on-miss", "live"), ("--into", "b.jsonl")])
+@pytest.mark.parametrize("option", [("--on-miss", "live"), ("--keep", "b.jsonl")])
 def test_what_is_for_commands_needs_one(
     option: tuple[str, ...],
     tmp_path: Path,
@@ -27,7 +27,7 @@ def test_what_is_for_commands_needs_one(
 
 def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
     """Of a replay and a fork; what records has one always."""
-    for name, count in (("replay", 14), ("fork", 11), ("record", 0)):
+    for name, count in (("replay", 13), ("fork", 11), ("record", 0)):
         words = " ".join(invoke(name, "--help").stdout.split())
         assert words.count("With -- COMMAND: ") == count, name
 

@@ -169,7 +169,7 @@ async def changed(run, given):
     run.session.dispatch(Finding(given))
     return len(run.session.select_all(Finding))
 """
-COMMANDS = ("replay", "explore", "sensitivity", "drift", "fork --at 3", "resume")
+COMMANDS = ("replay", "explore", "sensitivity", "replay --live", "fork --at 3", "resume")
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_a_model_is_said_alone_or_for_a_name() -> None:
         models_said(["a=openai:x", "a=openai:y"])
 
 
-@pytest.mark.parametrize("command", ["replay", "drift", "fork --at 2"])
+@pytest.mark.parametrize("command", ["replay", "replay --live", "fork --at 2"])
 def test_a_session_that_stands_in_loses_nothing(
     command: str, findings: Path, invoke: Invoke
 ) -> None:

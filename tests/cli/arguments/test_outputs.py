@@ -90,7 +90,6 @@ REPORTS: Final[dict[tuple[str, str, str], Row]] = {
     ],
     ("replay", "--html", "html"): _again("replay", "--html", "other"),
     ("replay", "--junit", "junit"): _again("replay", "--junit", "same"),
-    ("drift", "--junit", "junit"): _again("drift", "--junit", "same"),
 }
 """Options that replace what they wrote before, with what they write."""
 
@@ -103,7 +102,6 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
     ("verify", "--salvage"): lambda folder, out: [
         "verify", folder / "same.jsonl", "--salvage", out,
     ],
-    ("drift", "--into"): _again("drift", "--into", "same"),
     ("fork", "--into"): lambda folder, out: [
         "fork", folder / "same.jsonl", "--at", 1, "--into", out, "--program", "same.py:main",
     ],
@@ -127,7 +125,7 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 """Options that make a log, and replace nothing."""
 
 READ: Final = {
-    ("drift", "log"), ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
+    ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
     ("replay", "logs"), ("resume", "log"),
     ("sensitivity", "log"), ("show", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),

@@ -320,7 +320,7 @@ def test_a_fork_takes_no_program_with_a_command(option: str, folder: Path, invok
     [
         ("replay", "a.jsonl"),
         ("replay", "a.jsonl", "--program", "agent.py:x"),
-        ("drift", "a.jsonl"),
+        ("replay", "a.jsonl", "--live"),
         ("fork", "a.jsonl", "--at", "1"),
         ("explore", "a.jsonl"),
         ("sensitivity", "a.jsonl"),

@@ -381,8 +381,8 @@ def priced(tmp_path: Path) -> Path:
     [
         (["fork", "--at", "0", "--live"], []),
         (["fork", "--at", "0", "--model", "live"], ["--model", "SPEC"]),
-        (["drift", "--model", "live"], ["--model", "SPEC"]),
-        (["drift"], ["--model", "SPEC"]),
+        (["replay", "--live", "--model", "live"], ["--model", "SPEC"]),
+        (["replay", "--live"], ["--model", "SPEC"]),
     ],
 )
 def test_a_script_with_the_name_of_a_provider_never_leads_to_it(

@@ -74,7 +74,7 @@ def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
     assert "--program" in said.stderr
 
 
-COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "drift", "fork --at 0", "explore",
+COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "replay --live", "fork --at 0", "explore",
             "sensitivity", "resume"]  # fmt: skip
 
 

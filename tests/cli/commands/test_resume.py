@@ -69,7 +69,7 @@ def test_a_run_that_broke_off_goes_on(broken_off: Path, invoke: Invoke) -> None:
 
 
 def test_tools_may_be_named_one_by_one(broken_off: Path, invoke: Invoke) -> None:
-    """As `refold drift` takes them: the last `--tools` does not hide the others."""
+    """As `refold replay` takes them: the last `--tools` does not hide the others."""
     each = [word for tool in TOOLS for word in ("--tools", f"{HERE}:{tool.name}")]
 
     said = invoke("resume", broken_off, "--program", f"{HERE}:sequential", *each, "--retry", "0#4")

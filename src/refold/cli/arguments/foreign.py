@@ -192,7 +192,7 @@ record_options: Final = _foreign("", *_SHARED, "--output")
 fork_options: Final = _foreign(_WITH, *_SHARED, *_COPY, "--retry")
 replay_options: Final = _foreign(
     _WITH,
-    *("--on-miss", "--pace", "--into", "--upstream", *_SHARED[2:], "--output"),
+    *("--on-miss", "--pace", "--upstream", *_SHARED[2:], "--output"),
     *("--volatile-file", *_COPY),
 )
 resume_options: Final = _foreign(

@@ -221,7 +221,8 @@ def _remedies(
                 yield again("--program", place)
         case ToolAbsent():
             tools = ",".join(f"FILE.py:{name}" for name in (error.tool, *error.others))
-            lacks_model = words[0] == "drift" and "--model" not in words and run.models
+            is_live = words[0] == "replay" and "--live" in words
+            lacks_model = is_live and "--model" not in words and run.models
             yield again(*named, "--tools", tools, *(("--model", "SPEC") if lacks_model else ()))
         case ModelAbsent():
             is_unnamed = error.name in unasked(first_entry(log.path))

@@ -1,7 +1,7 @@
 """The commands of `refold`, one file each, of one shape: a click command named `command`.
 
 Arguments flow in, which click has checked; one document, or lines, and an exit code flow out.
-`replay_many` is what `replay` and `drift` do with more than one log, `foreign_runs` what `replay`
+`replay_many` is what `replay` does with more than one log, `foreign_runs` what `replay`
 and `fork` do with a command.  Imports `arguments`, `schema`, `output` and everything that `refold`
 has.  Rules: CONTRACT.md §14.
 

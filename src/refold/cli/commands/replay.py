@@ -20,11 +20,11 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools, remedied
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.rehearsals import replayed, run_of
 from refold.cli.arguments.run_names import RUN
-from refold.cli.commands.drift import drifted, tell
+from refold.cli.commands.replay_live import replay_live
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
@@ -47,13 +47,18 @@ Examples:
          --tools app.tools:TOOLS --json
   refold replay runs/audit.jsonl --program audit.py:audit --tripwire
   refold replay runs --program audit.py:audit --junit replay.xml
-  refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold replay answer.jsonl --model openai:gpt-4.1
+  refold replay audit.jsonl --program app.py:audit --tools app:TOOLS \\
+         --live --model recorded --compare search=text --twice
   refold replay runs/agent.jsonl -- python agent.py
   refold replay runs/agent.jsonl --list-effects
   refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
          --program audit=app.audit:main --program survey.py:survey
   refold replay runs --program audit.py:audit \\
          --executor dask:tcp://scheduler:8786
+
+Live tools with the effect `changes` run only with --yes; otherwise, a call
+that matches the log gets its recorded result.
 
 Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a damaged
 log · 4 a live run needs a result that was not recorded.  For several logs,
@@ -69,7 +74,22 @@ refused), 0.
     help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
     "the program of their name, or the one given with NAME=.",
 )  # fmt: skip
+@click.option(
+    "--live", "all_live", is_flag=True,
+    help="Ask tools, models and subagents live, except for those with a source of their own, and "
+    "compare each result with the log.",
+)  # fmt: skip
 @live_options
+@click.option(
+    "--compare", "rules", metavar="NAME=RULE", multiple=True,
+    help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
+    "exact, text, subset or numbers:0.01.",
+)  # fmt: skip
+@click.option(
+    "--twice", is_flag=True,
+    help="With live calls: run twice, and count differences between both runs as noise.",
+)  # fmt: skip
+@file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
 @replay_options
 @click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
 @click.option(
@@ -118,6 +138,9 @@ def command(
     on_miss: OnMiss,
     pace: Pace,
     into: Path | None,
+    all_live: bool,
+    rules: tuple[str, ...],
+    twice: bool,
     foreign: Foreign,
     live: Live,
 ) -> int:
@@ -132,8 +155,10 @@ def command(
     LOG can also be a folder, to replay all root logs below it, and can be repeated.  Several
     logs, or one LOG with --timeout or --junit, are replayed in separate processes.
 
-    With --model, --tools, --children and --tool, part of the run is live, and each call is
-    compared with the log (see refold drift --help).
+    With --live, or with a live --model, --tools, --children or --tool, the program runs again
+    with live outcomes, and each call is compared with the log: it can be the same, new or missing,
+    or have a different result or different arguments.  Differences that may have been caused by an
+    earlier changed result are marked as consequent.
 
     With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
     answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
@@ -144,11 +169,11 @@ def command(
     """
     again = command_given()
     if again is not None or is_listed:
-        way: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
-        way["junit"] = junit
+        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        how["junit"] = junit
         if not is_listed:
-            way["copying"] = foreign.copying()
-        return _watched(logs, None if is_listed else again, live, {**way, **foreign.passed()})
+            how["copying"] = foreign.copying()
+        return _watched(logs, None if is_listed else again, live, {**how, **foreign.passed()})
     import_from_here(None, *programs)
     is_one = len(logs) == 1 and not logs[0].is_dir()
     is_alone = is_one and junit is None and timeout is None and executor is None
@@ -156,7 +181,7 @@ def command(
         raise click.UsageError(
             "--html needs a single log, without --junit, --timeout and --executor"
         )
-    if not live.is_all_recorded:
+    if all_live or not live.is_all_recorded:
         for option, said in (("--timeout", timeout), ("--executor", executor)):
             if said is not None:
                 raise click.UsageError(f"{option} does not work with live calls")
@@ -165,9 +190,12 @@ def command(
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
             with remedied(opened, program):
-                sources = live_of(opened, program, "recorded", live)
-                report = drifted(opened, program, sources, volatile=foreign.volatile)
-            return tell(report, opened, junit, live)
+                sources = live_of(opened, program, "live" if all_live else "recorded", live)
+                way: dict[str, Any] = {"volatile": foreign.volatile, "twice": twice, "into": into}
+                return replay_live(opened, program, sources, live, junit, rules, **way)
+    if rules or twice or into:
+        option = "--compare" if rules else "--twice" if twice else "--into"
+        raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
     _, tools = modes_and_tools(live.tools)
     given: dict[str, Any] = {"tools": tools, "volatile": [*foreign.volatile]}
     given["session"] = live.session
@@ -191,7 +219,9 @@ def _watched(
     logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
 ) -> int:
     """Run a command against the one named log, or list its effects."""
-    refuse_with_command("logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change")
+    refuse_with_command(
+        "logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change", "into"
+    )
     if len(logs) != 1:
         raise click.UsageError("with -- COMMAND or --list-effects, replay one log at a time")
     from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats

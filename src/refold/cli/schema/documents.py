@@ -217,7 +217,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         lambda: _of(OwnCalls, log=TEXT, programs=list_of(TEXT)),
     ),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
-    "drift": ("refold drift --json", lambda: _of(DriftReport)),
+    "replay-live": ("refold replay --live --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),
     "resume-command": (
         "refold resume LOG --json -- COMMAND, refold fork LOG --retry AGENT --json -- COMMAND",

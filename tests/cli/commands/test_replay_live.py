@@ -1,4 +1,4 @@
-"""`refold drift`, and `refold replay` with something live: 0, 1, or 4 where it had to stop."""
+"""`refold replay` with something live: 0, 1, or 4 if it had to stop."""
 
 import json
 import shlex
@@ -37,10 +37,10 @@ def log(tmp_path: Path) -> Path:
     ("given", "needed"),
     [
         (
-            ("drift", *RECORDED),
+            ("replay", "--live", *RECORDED),
             ("--program", "FILE.py:report", "--tools", "FILE.py:get"),
         ),
-        (("drift", "--tools", "recorded", *RECORDED), ("--program", "FILE.py:report")),
+        (("replay", "--live", "--tools", "recorded", *RECORDED), ("--program", "FILE.py:report")),
         (("replay", "--children", "live"), ("--program", "FILE.py:report")),
     ],
 )
@@ -53,7 +53,7 @@ def test_what_is_missing_is_said_with_the_whole_command(
     assert said.stderr.splitlines()[-1] == shlex.join(words)
 
 
-@pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])
+@pytest.mark.parametrize("words", [("replay", "--live"), ("replay", "--tools", "live")])
 def test_no_drift_is_fine(log: Path, invoke: Invoke, words: tuple[str, ...]) -> None:
     said = invoke(words[0], log, *words[1:], *GIVEN, "--model", "recorded")
 
@@ -63,9 +63,11 @@ def test_no_drift_is_fine(log: Path, invoke: Invoke, words: tuple[str, ...]) -> 
 
 def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
     """Or a tool that changes the world would count as the same without having been asked."""
-    without = invoke("drift", log, *GIVEN, "--model", "recorded")
-    with_it = invoke("drift", log, *GIVEN, "--model", "recorded", "--yes")
-    recorded = invoke("drift", log, *PROGRAM, "--tools", "recorded", "--model", "recorded")
+    without = invoke("replay", log, "--live", *GIVEN, "--model", "recorded")
+    with_it = invoke("replay", log, "--live", *GIVEN, "--model", "recorded", "--yes")
+    recorded = invoke(
+        "replay", log, "--live", *PROGRAM, "--tools", "recorded", "--model", "recorded"
+    )
 
     assert (
         "not run, recorded results used instead: put (1); to run them, add --yes" in without.stderr
@@ -76,8 +78,8 @@ def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
 def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> None:
     factor["value"] = 2
 
-    drifted = invoke("drift", log, *GIVEN, "--model", "stub", "--yes")
-    stopped = invoke("drift", log, *GIVEN, "--model", "recorded")
+    drifted = invoke("replay", log, "--live", *GIVEN, "--model", "stub", "--yes")
+    stopped = invoke("replay", log, "--live", *GIVEN, "--model", "recorded")
 
     assert drifted.exit_code == 1, drifted.output
     assert 'result_changed: a different result  report > get#1 in 0/1 (key="a")' in drifted.stdout
@@ -88,14 +90,16 @@ def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> N
 def test_the_document_is_as_its_schema_says(log: Path, invoke: Invoke) -> None:
     factor["value"] = 2
 
-    document: Any = json.loads(invoke("drift", log, *GIVEN, "--model", "recorded", "--json").stdout)
+    document: Any = json.loads(
+        invoke("replay", log, "--live", *GIVEN, "--model", "recorded", "--json").stdout
+    )
 
-    jsonschema.validate(document, schema("drift"))
+    jsonschema.validate(document, schema("replay-live"))
     assert document["counts"]["result_changed"] >= 2
     assert document["missing"]
 
 
-@pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])
+@pytest.mark.parametrize("words", [("replay", "--live"), ("replay", "--tools", "live")])
 def test_what_is_volatile_is_passed_over_and_listed(
     log: Path, invoke: Invoke, words: tuple[str, ...]
 ) -> None:
@@ -118,14 +122,14 @@ def test_what_is_volatile_is_passed_over_and_listed(
     assert "ignored: " in said.stdout
     assert "tool:get at 0/1#1  /result: 1 → 2" in said.stdout
     assert document["ignored_count"] == len(document["ignored"]) > 0
-    jsonschema.validate(document, schema("drift"))
+    jsonschema.validate(document, schema("replay-live"))
 
 
 def test_a_volatile_path_that_matches_nothing_is_noted(log: Path, invoke: Invoke) -> None:
     """With the nearest; it would be an all-clear for a misspelt path."""
     given = (*GIVEN, *RECORDED, "--volatile", "tool:gte/result", "--volatile", "tool:get/result")
 
-    said = invoke("drift", log, *given)
+    said = invoke("replay", log, "--live", *given)
 
     assert said.exit_code == 0, said.output
     assert said.stdout.count("matches nothing") == 1
@@ -143,7 +147,7 @@ def test_an_option_is_replaced_by_its_remedy(log: Path, tmp_path: Path, invoke: 
 
 
 def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None:
-    invoke("drift", log, *GIVEN, "--model", "recorded", "--junit", tmp_path / "d.xml")
+    invoke("replay", log, "--live", *GIVEN, "--model", "recorded", "--junit", tmp_path / "d.xml")
 
     assert b"<testsuite " in (tmp_path / "d.xml").read_bytes()
 
@@ -151,12 +155,17 @@ def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None
 @pytest.mark.parametrize(
     "words",
     [
-        ("drift", "LOG", *PROGRAM),  # tools that are to run live were not passed
-        ("drift", "LOG", *GIVEN),  # the model's name in the record is none that can be made
-        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "get=fuzzy"),
-        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "gte=text"),
-        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "text"),
-        ("drift", "LOG", *GIVEN, "--model", "recorded", "--volatile", "get/result"),
+        ("replay", "LOG", "--live", *PROGRAM),  # tools that are to run live were not passed
+        (
+            "replay",
+            "LOG",
+            "--live",
+            *GIVEN,
+        ),  # the model's name in the record is none that can be made
+        ("replay", "LOG", "--live", *GIVEN, "--model", "recorded", "--compare", "get=fuzzy"),
+        ("replay", "LOG", "--live", *GIVEN, "--model", "recorded", "--compare", "gte=text"),
+        ("replay", "LOG", "--live", *GIVEN, "--model", "recorded", "--compare", "text"),
+        ("replay", "LOG", "--live", *GIVEN, "--model", "recorded", "--volatile", "get/result"),
         ("replay", "LOG", "LOG", "--tools", "live", *GIVEN),
     ],
 )
@@ -167,7 +176,7 @@ def test_what_cannot_be_done_is_usage(log: Path, invoke: Invoke, words: tuple[st
 
 
 def test_a_way_to_compare_needs_the_name_of_a_tool(survey_log: Path, invoke: Invoke) -> None:
-    said = invoke("drift", survey_log, "--compare", "exact")
+    said = invoke("replay", survey_log, "--live", "--compare", "exact")
 
     assert said.exit_code == 2
     assert "--compare 'exact': expected NAME=…" in said.stderr
@@ -178,17 +187,27 @@ def test_a_model_that_is_missing_is_named_with_the_command(
     log: Path, invoke: Invoke, spec: str
 ) -> None:
     """With a model, or without one."""
-    said = invoke("drift", log, *GIVEN, "--children", "live")
+    said = invoke("replay", log, "--live", *GIVEN, "--children", "live")
 
     assert said.exit_code == 2
     (line,) = [each for each in said.stderr.splitlines() if each.endswith(f"--model {spec}")]
     words = shlex.split(line)
-    assert words == ["refold", "drift", str(log), *GIVEN, "--children", "live", "--model", spec]
+    assert words == [
+        "refold",
+        "replay",
+        str(log),
+        "--live",
+        *GIVEN,
+        "--children",
+        "live",
+        "--model",
+        spec,
+    ]
 
 
 def test_all_that_is_missing_is_in_one_command(log: Path, invoke: Invoke) -> None:
-    said = invoke("drift", log, "--children", "live")
+    said = invoke("replay", log, "--live", "--children", "live")
 
     words = shlex.split(said.stderr.splitlines()[-1])
     named = ["--program", "FILE.py:report", "--tools", "FILE.py:get", "--model", "SPEC"]
-    assert words == ["refold", "drift", str(log), "--children", "live", *named]
+    assert words == ["refold", "replay", str(log), "--live", "--children", "live", *named]
