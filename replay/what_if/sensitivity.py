@@ -149,7 +149,7 @@ class SensitivityReport(Document):
         return sum(call.duration_ms for call in self.unneeded)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold sensitivity --json` prints it: `unneeded` is how many."""
+        """Return the report as a JSON object, in which `unneeded` is a count."""
         return super().as_json() | {"unneeded": len(self.unneeded)}
 
     def left_out(self) -> list[str]:

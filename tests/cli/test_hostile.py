@@ -143,7 +143,7 @@ COMMANDS = [
     ["replay", "LOG", "--program", "PROGRAM"],
     ["replay", "LOG", "--live", "--program", "PROGRAM", "--tools", "TOOLS"],
     ["fork", "LOG", "--at", "3", "--program", "PROGRAM", "--into", "INTO"],
-    ["sensitivity", "LOG", "--program", "PROGRAM"],
+    ["explore", "LOG", "--results", "--program", "PROGRAM"],
     ["explore", "LOG", "--program", "PROGRAM", "--orders", "3"],
     ["resume", "LOG", "--program", "PROGRAM", "--tools", "TOOLS"],
 ]

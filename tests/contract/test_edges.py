@@ -106,7 +106,7 @@ COMMANDS: Final = (
     "show {log} --at 0 --to -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
     "diff {log} {log} --match unordered", "ls {log} --diff {log}",
     f"replay {{log}} {_PROGRAM}", f"replay {{log}} --live {_PROGRAM} {_FROM_RECORD}",
-    f"explore {{log}} {_PROGRAM}", f"sensitivity {{log}} {_PROGRAM}",
+    f"explore {{log}} {_PROGRAM}", f"explore {{log}} --results {_PROGRAM}",
     f"fork {{log}} --at 2 {_PROGRAM} --into {{to}}/f.jsonl",
     "export {log} --to refold -o {to}/p.refold",
     "push {log} file://{to}", "export {log} --to html -o {to}/a.html",

@@ -42,8 +42,7 @@ GROUPS: Final = {
     },
     "What if": {
         "fork": "Continue a run from any entry, with different results.",
-        "explore": "Find orders of completion that change the output.",
-        "sensitivity": "Find out which recorded results a run depends on.",
+        "explore": "Find orders of completion, or results, that change the output.",
     },
     "More": {
         "mcp": "Serve recorded runs to an agent, as an MCP server.",

@@ -169,7 +169,7 @@ async def changed(run, given):
     run.session.dispatch(Finding(given))
     return len(run.session.select_all(Finding))
 """
-COMMANDS = ("replay", "explore", "sensitivity", "replay --live", "fork --at 3", "resume")
+COMMANDS = ("replay", "explore", "explore --results", "replay --live", "fork --at 3", "resume")
 
 
 @pytest.fixture

@@ -136,7 +136,6 @@ PATHS = {
     "replay": ["--live", "--tools=recorded", "--model=recorded", "--children=recorded"],
     "fork": ["--at", "2", "--into", "forked.jsonl"],
     "explore": [],
-    "sensitivity": [],
 }
 
 

@@ -127,7 +127,7 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 READ: Final = {
     ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
     ("replay", "logs"), ("resume", "log"),
-    ("sensitivity", "log"), ("show", "log"), ("verify", "logs"),
+    ("show", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
     ("sign", "--key"),

@@ -106,7 +106,7 @@ _ON_A_LOG = (
     f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",
     "verify {log} --write-heads h.txt", "export {log} --to refold", "push {log} {to}",
     "replay {log} --list-effects", f"replay {{log}} {_PROGRAM}",
- f"sensitivity {{log}} {_PROGRAM}", "show {log}",
+ f"explore {{log}} --results {_PROGRAM}", "show {log}",
     "show {log} --events", "show {log} --entry -1", "show {log} --at -1",
     "show {log} --at 0 --to -1", "show {log} --events -f", "verify {log}",
     "verify {log} --same-as {log}", "why {log} -1",
@@ -116,7 +116,7 @@ _MANY = f"replay {{log}} {_PROGRAM} --timeout 60"
 _REFUSING = (
     "files {log}", "resume {log}", f"resume {{log}} {_PROGRAM}", "resume {log} -- true",
     "replay {log} -- true", "verify {log} --salvage s.txt", "fork {log} -- true",
-    "sensitivity {log} -- true", "why {log} 99", "show {log} --entry 99",
+    "explore {log} -- true", "why {log} 99", "show {log} --entry 99",
     "show {log} --events -n x",
 )  # fmt: skip
 """Commands that refuse this log, wherever it is."""

@@ -323,7 +323,7 @@ def test_a_fork_takes_no_program_with_a_command(option: str, folder: Path, invok
         ("replay", "a.jsonl", "--live"),
         ("fork", "a.jsonl", "--at", "1"),
         ("explore", "a.jsonl"),
-        ("sensitivity", "a.jsonl"),
+        ("explore", "a.jsonl", "--results"),
         ("resume", "a.jsonl"),
     ],
 )
@@ -579,7 +579,7 @@ def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
-@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"], ["sensitivity"]])
+@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"], ["explore"]])
 def test_what_was_recorded_elsewhere_does_not_run_without_a_sandbox(
     what: list[str], folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -650,15 +650,15 @@ def ask(*messages):
 messages = [""",
         )
     )
-    retried = invoke("sensitivity", "a.jsonl", "--json", "--", *command)
-    refused = invoke("sensitivity", "a.jsonl", "--json", "--fault", "http_429", "--", *command)
-    wrong = invoke("sensitivity", "a.jsonl", "--fault", "htp_429", "--", *command)
-    none = invoke("sensitivity", "a.jsonl", "--only", "no such", "--", *command)
+    retried = invoke("explore", "a.jsonl", "--json", "--", *command)
+    refused = invoke("explore", "a.jsonl", "--json", "--fault", "http_429", "--", *command)
+    wrong = invoke("explore", "a.jsonl", "--fault", "htp_429", "--", *command)
+    none = invoke("explore", "a.jsonl", "--only", "no such", "--", *command)
 
-    answers = checked("sensitivity-command", retried)["answers"]
+    answers = checked("explore-command", retried)["answers"]
     assert [each["made"] for each in answers] == ["went on", "asked again"]
     assert "message 1 (user) is missing now" in answers[0]["question"]
-    answers = checked("sensitivity-command", refused)["answers"]
+    answers = checked("explore-command", refused)["answers"]
     assert [(each["made"], each["exit_code"]) for each in answers] == [("gave up", 7)] * 2
     assert "2 answers to fail: 2 runs of the command" in retried.stderr
     assert (wrong.exit_code, none.exit_code) == (2, 2)

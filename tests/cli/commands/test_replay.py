@@ -75,7 +75,7 @@ def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
 
 
 COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "replay --live", "fork --at 0", "explore",
-            "sensitivity", "resume"]  # fmt: skip
+            "explore --results", "resume"]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

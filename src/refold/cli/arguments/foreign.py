@@ -199,7 +199,7 @@ resume_options: Final = _foreign(
     _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--apply",
     "--yes",
 )  # fmt: skip
-sensitivity_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
+explore_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
 """Options of commands that run another one, always or if it is given."""
 
 

@@ -1,14 +1,22 @@
-"""`refold explore`: does the order in which concurrent work ends change a run's result?
+"""`refold explore`: does another order of completion, or another result, change a run?
 
-It prints the findings of `replay.what_if.explore`. Rules: CONTRACT.md §12.8.
+It prints the findings of `replay.what_if.explore`; those of results are printed by
+`explore_results`. Rules: CONTRACT.md §12.8, §12.9.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from refold.api import explore
+from refold.cli.arguments.foreign import (
+    Foreign,
+    WithCommand,
+    command_given,
+    explore_options,
+    refuse_with_command,
+)
 from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import json_option
 from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
@@ -25,17 +33,24 @@ Examples:
   refold explore runs/audit.jsonl --program audit.py:audit --timers
   refold explore runs/audit.jsonl --program audit.py:audit \\
          --orders 5000 --seed 1 --json
+  refold explore runs/audit.jsonl --program audit.py:audit --results
+  refold explore answer.jsonl --results --only read_file --errors
+  refold explore agent.jsonl --fault http_429 -- python agent.py
 
 Findings:
   an order changes the output     the output differs, or the run fails
   … leads to a call never made    the log has no result for a call
+  shows                           a result changes the output
+  steers                          a result changes a later request
+  nothing                         a result changes neither
 
-Exit code: 0 every order ends as recorded · 1 an order ends differently
+Exit code: 0 every order ends as recorded, or all results were tried
+           1 an order ends differently, or the program differs from its log
            4 only calls that were never recorded · 3 the log has no end.
 """
 
 
-@click.command("explore", epilog=page(_PAGE))
+@click.command("explore", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=RUN)
 @program_option
 @click.option(
@@ -53,6 +68,23 @@ Exit code: 0 every order ends as recorded · 1 an order ends differently
 )
 @tools_option
 @session_option
+@click.option(
+    "--results", "is_results", is_flag=True, help="Change recorded results, instead of their order."
+)
+@click.option(
+    "--errors", is_flag=True, help="With --results: also replace each success with a failure."
+)
+@click.option(
+    "--only", metavar="TEXT", default="",
+    help="With --results or -- COMMAND: change only results of calls whose name or arguments "
+    "contain TEXT.",
+)  # fmt: skip
+@explore_options
+@click.option(
+    "--fault", metavar="CODE", default="http_500",
+    help="With -- COMMAND: how answers fail, http_400 to http_599 or cut; by default http_500.",
+)  # fmt: skip
+@click.option("--yes", "is_sure", is_flag=True, help="With -- COMMAND: do not ask.")
 @json_option
 def command(
     *,
@@ -65,14 +97,42 @@ def command(
     is_all: bool,
     tools: str,
     session: str | None,
+    is_results: bool,
+    errors: bool,
+    only: str,
+    foreign: Foreign,
+    fault: str,
+    is_sure: bool,
 ) -> int:
-    """Run a recorded program with different orders of completion.
+    """Run a recorded program with different orders of completion, or different results.
 
     Concurrent work can finish in any order.  This command delivers the recorded results in
     different orders, without running tools or models.  If an order changes the output, it looks
     for the smallest reordering that does so.  An order is abandoned at a call without a recorded
     result, because nobody knows how the run would continue.
+
+    With --results, each recorded result, model answer and generated value in turn is replaced by
+    a different one of its type, with everything else as recorded.
+
+    With -- COMMAND, LOG is a log of `refold record`.  The command runs once for each recorded
+    answer, in a copy of the recorded folder, and that answer fails.  The report shows what the
+    command does until its first new request: ask again, go on, or give up.
     """
+    again = command_given()
+    if again is not None:
+        refuse_with_command("log", "only", "fault", "is_sure", "as_json", "is_results")
+        from refold.cli.commands.foreign_runs import sensitivity_foreign  # noqa: PLC0415 - wire formats
+
+        way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
+        return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
+    if is_results:
+        if timers or children or is_all:
+            raise click.UsageError("--timers, --children and --all cannot be used with --results")
+        from refold.cli.commands.explore_results import explore_results  # noqa: PLC0415 - if asked
+
+        return explore_results(log, program, tools, session, errors=errors, only=only)
+    if errors or only:
+        raise click.UsageError("--errors and --only need --results")
     tried = [0]
     report, opened = rehearsed(
         explore, log, program, tools, session,

@@ -17,6 +17,7 @@ from refold.cli.output.listed import ListedRun
 from refold.cli.output.pages import page
 from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
+from refold.engine.log.descriptors import holding
 from refold.engine.log.names import SUFFIX
 from refold.replay.difference.pointer_diff import few
 from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
@@ -115,6 +116,8 @@ def command(
         asked = (is_tree, status, program, since, text, is_notable, last, sort, other)
         return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
     paths, advice = _places(places)
+    if other is not None:  # a log is listed, compared, and read once
+        click.get_current_context().with_resource(holding())
     where = few([*map(output.shown_path, paths)], _SHOWN)
     with output.progress(f"reading {where}"), keeping(KeptFolds(cache_folder())):
         listed = runs_of(paths, is_whole=bool(text))

@@ -10,7 +10,6 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing, RefoldError
-from refold.engine.log.descriptors import holding
 from refold.engine.log.gaps import blob_gaps
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
@@ -23,7 +22,7 @@ def ls_diff(logs: Sequence[Path], first: Path) -> int:
 
     A run that cannot be read has a row that says so.
     """
-    with holding(), output.progress(f"comparing {len(logs)} runs"):
+    with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, first) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
     for gap in gaps:

@@ -224,9 +224,9 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         lambda: _of(printed.PrintedResume),
     ),
     "explore": ("refold explore --json", _explore),
-    "sensitivity": ("refold sensitivity --json", _sensitivity),
-    "sensitivity-command": (
-        "refold sensitivity LOG --json -- COMMAND",
+    "explore-results": ("refold explore --results --json", _sensitivity),
+    "explore-command": (
+        "refold explore LOG --json -- COMMAND",
         lambda: record({"log": TEXT, "fault": TEXT, "answers": list_of(_of(FailedAnswer))}),
     ),
     "show": ("refold show --json: the delegation tree", _show),

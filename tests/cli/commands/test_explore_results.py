@@ -1,4 +1,4 @@
-"""`refold sensitivity`: a row for each recorded outcome, and what was got for nothing (§12.9)."""
+"""`refold explore --results`: a row for each outcome, and what was got for nothing (§12.9)."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def log(program: Path) -> Path:
 
 
 def test_each_outcome_has_a_row(log: Path, program: Path, invoke: Invoke) -> None:
-    said = invoke("sensitivity", log, "--program", f"{program}:main")
+    said = invoke("explore", log, "--results", "--program", f"{program}:main")
 
     assert said.exit_code == 0
     rows = said.stdout.splitlines()
@@ -57,7 +57,7 @@ def test_each_outcome_has_a_row(log: Path, program: Path, invoke: Invoke) -> Non
 
 
 def test_failures_have_a_row_each(log: Path, program: Path, invoke: Invoke) -> None:
-    said = invoke("sensitivity", log, "--program", f"{program}:main", "--errors")
+    said = invoke("explore", log, "--results", "--program", f"{program}:main", "--errors")
 
     assert said.stdout.count("if it had failed") == 3
     assert "the run ends as failed" in said.stdout
@@ -66,7 +66,7 @@ def test_failures_have_a_row_each(log: Path, program: Path, invoke: Invoke) -> N
 def test_only_some_outcomes_are_altered_where_that_is_asked_for(
     log: Path, program: Path, invoke: Invoke
 ) -> None:
-    said = invoke("sensitivity", log, "--program", f"{program}:main", "--only", 'name="a"')
+    said = invoke("explore", log, "--results", "--program", f"{program}:main", "--only", 'name="a"')
 
     assert len(said.stdout.splitlines()) == 5
     assert "not altered, because not selected: 3" in said.stdout
@@ -77,10 +77,10 @@ def test_only_some_outcomes_are_altered_where_that_is_asked_for(
 def test_the_document_is_as_its_schema_says(
     words: tuple[str, ...], log: Path, program: Path, invoke: Invoke
 ) -> None:
-    said = invoke("sensitivity", log, "--program", f"{program}:main", *words, "--json")
+    said = invoke("explore", log, "--results", "--program", f"{program}:main", *words, "--json")
 
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema("sensitivity"))
+    jsonschema.validate(document, schema("explore-results"))
     assert [call["verdict"] for call in document["calls"]] == [
         "nothing",
         "steers",
@@ -97,16 +97,16 @@ def test_what_is_needed_throughout_is_said_so(
     )
     log = record(f"{program}:main", [], log=tmp_path / "b.jsonl", tools=[fetch]).log
 
-    said = invoke("sensitivity", log, "--program", f"{program}:main")
+    said = invoke("explore", log, "--results", "--program", f"{program}:main")
 
     assert said.stdout.splitlines()[-1] == "1 outcome: something depends on each"
 
 
 def test_a_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
-    said = invoke("sensitivity", log)
+    said = invoke("explore", log, "--results")
 
     assert said.exit_code == 2
-    assert said.stderr.splitlines()[-1] == f"refold sensitivity {log} --program FILE.py:main"
+    assert said.stderr.splitlines()[-1] == f"refold explore {log} --program FILE.py:main"
 
 
 def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invoke) -> None:
@@ -114,7 +114,7 @@ def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invok
     program.write_text("async def main(run, names):\n    return await run.tool('nothing')\n")
     log = record(f"{program}:main", [], log=tmp_path / "b.jsonl", tools=[nothing]).log
 
-    said = invoke("sensitivity", log, "--program", f"{program}:main")
+    said = invoke("explore", log, "--results", "--program", f"{program}:main")
 
     assert "has no other value of its type" in said.stdout.splitlines()[1]
     assert said.stdout.splitlines()[-1] == "1 outcome, none altered"
