@@ -19,7 +19,7 @@ from refold.replay.index.kept_folds import LogFold, fold_log
 
 OpenStatus = Literal["running", "waits_for_you", "broke_off"]
 STANDINGS: Final[tuple[OpenStatus, ...]] = get_args(OpenStatus)
-RUNNING: Final = "running"
+RUNNING: Final[OpenStatus] = "running"
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {"running": "running", "waits_for_you": "waits for you", "broke_off": "broke off"}
 )
@@ -43,8 +43,12 @@ def standing(log: Path) -> OpenStatus:
 
 def said(log: Path) -> str:
     """Return the standing of the run of `log` in words, on one line: `waits for you: May I?`."""
-    status = standing(log)
-    question = next(_questions(log), "") if status == "waits_for_you" else ""
+    return in_words(log, standing(log))
+
+
+def in_words(log: Path | None, status: OpenStatus) -> str:
+    """Return a standing in words, on one line; the question is that of `log`."""
+    question = next(_questions(log), "") if log and status == "waits_for_you" else ""
     plain = " ".join(question.split())
     return f"{WORDS[status]}: {plain:.{_QUESTION_MAX}}" if plain else WORDS[status]
 

@@ -85,6 +85,8 @@ class RunNode(Document):
     depth: int = 0
     status: str = UNFINISHED
     """From the parent's log, else from the run's own log; `unfinished` if neither has it."""
+    standing: str = ""
+    """How it stands without an end, in words: `waits for you: May I?` (`replay.tree.standing`)."""
     is_joined: bool = True
     """Whether the parent was given the outcome; true for a root."""
     reason: str = ""

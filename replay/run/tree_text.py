@@ -77,7 +77,7 @@ def heading(node: RunNode) -> str:
     joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
     evidence = node.guarantee or node.evidence
     how = f" ({printable(evidence)})" if evidence else ""
-    return f"{name}{by}{how}: {printable(node.status + reason)}{joined}"
+    return f"{name}{by}{how}: {printable((node.standing or node.status) + reason)}{joined}"
 
 
 def advice(message: str) -> str:

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 import refold
+from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log.names import parent_of
 from refold.engine.log.reader import read_entries
 from refold.exports.spans import Spans, TraceSpan
+from refold.page.document import page
+from refold.page.other_forms import trace_events
+from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
 
@@ -147,3 +152,44 @@ def test_a_fork_is_linked_to_its_source(tmp_path: Path) -> None:
 
     assert root.links == ((above.trace, above.id),)
     assert root.trace != above.trace
+
+
+@pytest.mark.parametrize(
+    "step", [pytest.param(17, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("name", ROOTS)
+def test_in_no_prefix_is_said_of_what_is_open_that_it_has_ended(
+    name: str, step: int, tmp_path: Path
+) -> None:
+    """By the tree, which `show`, `ls` and the MCP server print, by spans, and on the timeline."""
+    lines = (LOGS / name).read_bytes().splitlines(keepends=True)
+    entries = list(read_entries(LOGS / name))
+    for end in range(1, len(lines), step):
+        log, waiting = tmp_path / "prefix.jsonl", dict[str, int]()
+        log.write_bytes(b"".join(lines[:end]))
+        for entry in entries[:end]:
+            if entry.kind in REQUEST_KINDS:
+                waiting[entry.call or ""] = entry.seq
+            elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
+                waiting.pop(entry.call or "", None)
+
+        tree = OpenedRun(log).tree
+        busy = {"", *map(scope_of, waiting)}
+        spans = list(Spans(log))
+        lanes = trace_events(page(log, content=False, causes=False).document)["traceEvents"]
+
+        for node in below(tree):
+            if node is tree or (tree.guarantee and node.scope in busy):
+                assert node.status in STANDINGS
+                assert not node.notable
+        told = Counter(each.attributes["refold.status"] for each in runs(spans))
+        assert told["completed"] <= [node.status for node in below(tree)].count("completed")
+        assert (
+            next(each for each in runs(spans) if not each.parent).attributes["refold.status"]
+            == tree.status
+        )
+        shown = {each.attributes.get("refold.entry"): each for each in spans}
+        drawn = {each["args"].get("entry"): each for each in lanes}
+        for seq in waiting.values():
+            assert shown[seq].attributes["refold.status"] == "open" or seq not in shown
+            assert drawn[seq]["args"]["status"] == "open"

@@ -42,6 +42,8 @@ class Lane:
     """`None`: the whole run."""
     label: str
     status: str
+    standing: str = ""
+    """How it stands without an end, in words."""
     duration_ms: int | None = None
     """As the tree has it: of a child that was killed, its parent knows more than its own log."""
     limits: dict[str, Any] = attrs.field(factory=dict)
@@ -81,6 +83,7 @@ class Lane:
             "scope": self.scope,
             "label": self.label,
             "status": self.status,
+            "standing": self.standing,
             "start_us": start,
             "end_us": end,
             "took_us": end - start if self.duration_ms is None else took,

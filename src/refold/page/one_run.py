@@ -27,7 +27,7 @@ from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
-from refold.replay.index.standing import STANDINGS, WORDS, said
+from refold.replay.index.standing import STANDINGS, WORDS
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run.amounts import cost, failures
 from refold.replay.run.opened_run import OpenedRun
@@ -118,9 +118,7 @@ class OneRun:
             "title": self.title,
             "guarantee": self.tree.guarantee or "kernel",
             "content": self.content,
-            "verdict": _verdict(
-                self.verification, self.tree.status, self.ids, content=self.content
-            ),
+            "verdict": _verdict(self.verification, self.tree, self.ids, content=self.content),
             "logs": [self._log(path, starts.get(path)) for path in self.ids],
             "tree": self._tree(starts),
             "changes": self._changes() if self.content and self.tree.guarantee else [],
@@ -261,6 +259,7 @@ def without_content(tree: RunNode) -> RunNode:
     return attrs.evolve(
         tree,
         name=name,
+        standing=WORDS.get(tree.status, ""),
         files=(),
         brief=left_out(tree.brief),
         input=left_out(tree.input),
@@ -333,7 +332,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _verdict(
-    found: Verification, status: str, ids: dict[Path, str], *, content: bool
+    found: Verification, tree: RunNode, ids: dict[Path, str], *, content: bool
 ) -> dict[str, Any]:
     told = ("line", "what", "expected", "found") if content else ("line", "what")
     problems = [
@@ -343,11 +342,14 @@ def _verdict(
         for each in found.damage
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
-    standing = status if status in STANDINGS else ""
-    how = said(Path(found.root.path)) if standing and content else WORDS.get(standing, "")
+    standing = tree.status if tree.status in STANDINGS else ""
     guarantee = _MATCHED if found.root.guarantee else _KERNEL
-    about = {"standing": standing, "how": how, "words": [_SIGNED, guarantee]}
+    about = {"standing": standing, "how": tree.standing, "words": [_SIGNED, guarantee]}
     return answers | about | {"problems": problems}
+
+
+def _lane(node: RunNode, log: str) -> Lane:
+    return Lane(log, node.scope or None, node.name, node.status, node.standing, node.duration_ms)
 
 
 def _lanes(tree: RunNode, ids: dict[Path, str]) -> dict[Path, dict[str | None, Lane]]:
@@ -360,11 +362,10 @@ def _lanes(tree: RunNode, ids: dict[Path, str]) -> dict[Path, dict[str | None, L
         waiting.extend(reversed(node.children))
         path = Path(node.log) if node.log else None
         if path in ids and node.log_state != "foreign":
-            lane = Lane(ids[path], None, node.name, node.status, node.duration_ms, node.limits)
+            lane = _lane(node, ids[path])
+            lane.limits = node.limits
             found.setdefault(path, {})[None] = lane
         if node.scope:
             found[root].pop(None, None)
-            found[root][node.scope] = Lane(
-                ids[root], node.scope, node.name, node.status, node.duration_ms
-            )
+            found[root][node.scope] = _lane(node, ids[root])
     return found | {path: {} for path in ids if path not in found}

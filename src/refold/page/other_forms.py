@@ -23,7 +23,8 @@ def trace_events(document: dict[str, Any]) -> dict[str, Any]:
         events.append(
             {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane["label"]}}
         )
-        whole = [None, None, "run", lane["label"], lane["start_us"], lane["end_us"], lane["status"]]
+        ended = lane["standing"] or lane["status"]
+        whole = [None, None, "run", lane["label"], lane["start_us"], lane["end_us"], ended]
         ends: list[int] = []  # of the last bar of each row: bars of one row may not overlap
         for seq, _, kind, name, start, end, status in [whole, *lane["bars"]]:
             last = lane["end_us"] if end is None else end
@@ -69,7 +70,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         error = node["error"] or {}
         why = ": ".join(_cell(error[name]) for name in ("code", "message") if error.get(name))
         number = f" {node['number']}" if node["number"] else ""
-        yield f"- {_cell(node['name'])}{number}: {_cell(node['status'])}{why and f' ({why})'}"
+        how = _cell(node["standing"] or node["status"])
+        yield f"- {_cell(node['name'])}{number}: {how}{why and f' ({why})'}"
     yield from _more(len(bad))
 
 

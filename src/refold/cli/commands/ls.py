@@ -229,7 +229,7 @@ def _print(found: ListedRun, branch: str) -> None:
     output.line(
         branch,
         (f"{started}  ", "dim"),
-        output.status(found.status),
+        output.status(found.status, found.standing),
         f"  {found.log}",
         (f"  {found.who or '?'}", "bold"),
         "".join(f"  {name}={value}" for name, value in found.labels.items()),
@@ -266,7 +266,9 @@ def _is_asked_for(
 ) -> bool:
     labels = [f"{name}={value}" for name, value in run.labels.items()]
     whole = [compact(each, sys.maxsize) for each in run.texts] if text else []
-    told = "\n".join([run.log, run.program, run.status, run.who, *labels, *whole]).lower()
+    told = "\n".join(
+        [run.log, run.program, run.status, run.standing, run.who, *labels, *whole]
+    ).lower()
     return (
         (not status or run.status in status)
         and program in run.program

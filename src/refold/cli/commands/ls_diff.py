@@ -55,6 +55,7 @@ def _compared(log: Path, first: Path) -> ComparedRun:
     return ComparedRun(
         log=output.shown_path(log),
         status=tree.status,
+        standing=tree.standing,
         subagents=told["subagents"],
         failed=told["failed"],
         calls=told["tools"],
@@ -84,7 +85,7 @@ _HEADING: Final[list[output.Part]] = [
 def _shown(row: ComparedRun) -> list[output.Part]:
     took, cost = row.duration_ms, row.cost_usd_micros
     return [
-        output.status(row.status),
+        output.status(row.status, row.standing),
         *(f"{count:,}" for count in (row.subagents, row.failed, row.calls, row.requests)),
         f"{row.input_tokens + row.output_tokens:,}",
         "-" if cost is None else words.dollars(cost),

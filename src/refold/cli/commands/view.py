@@ -112,6 +112,7 @@ class FolderOfRuns:
             "id": run.path.name,
             "path": self._shown or run.log,
             "status": run.status,
+            "standing": run.standing,
             "program": run.program,
             "agent": run.who,
             "started_us": run.wall_us or None,

@@ -25,6 +25,8 @@ class ListedRun(Document):
     """In one line, cut; of a watched command, the command."""
     labels: dict[str, str] = attrs.field(factory=dict)
     status: str = "unreadable"
+    standing: str = ""
+    """How it stands without an end, in words: `waits for you: May I?`."""
     error: str = ""
     """Its code and message in one line, cut; empty for none."""
     entries: int = 0

@@ -87,9 +87,9 @@ def status_style(status: str) -> str:
     return STYLES.get(status, "red")
 
 
-def status(word: str) -> tuple[str, str]:
-    """Return a status as people read it, in its style: `broke_off` is `broke off`."""
-    return word.replace("_", " "), status_style(word)
+def status(word: str, standing: str = "") -> tuple[str, str]:
+    """Return a status as people read it, or its standing in words, in its style."""
+    return standing or word.replace("_", " "), status_style(word)
 
 
 def is_heard() -> bool:

@@ -190,6 +190,8 @@ class ComparedRun(Document):
 
     log: str
     status: str
+    standing: str = ""
+    """How it stands without an end, in words."""
     subagents: int = 0
     failed: int = 0
     calls: int = 0

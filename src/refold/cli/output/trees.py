@@ -108,6 +108,8 @@ def _handed_over(node: RunNode) -> list[Part]:
 def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
     facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
+    if ":" in node.standing and not any(":" in child.standing for child in node.children):
+        facts.append([(node.standing, "yellow")])
     if node.changed:
         facts.append([f"files     {node.changed}"])
     if node.notable:

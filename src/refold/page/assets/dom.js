@@ -5,7 +5,7 @@ const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17
 const SVG = new Set(["svg", "rect", "line", "path", "text", "g", "title"]);
 const nothing = [null, undefined, false];
 
-/** Text in which what cannot be seen stands as an escape */
+/** Text with escapes for what cannot be seen */
 export const visible = (value) => String(value).replace(HIDDEN, (c) => {
 	const code = c.codePointAt(0) ?? 0;
 	return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\u{${code.toString(16)}}`;
@@ -84,11 +84,8 @@ export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one
 export const looks = {};
 export const tone = (status) => looks[status]?.[1] ?? "plain";
 export const words = (status) => String(status).replaceAll("_", " ");
-/** @param {boolean} [word] whether the word stands beside the sign */
-export const badge = (status, word = true) =>
-	h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { hush: true }, looks[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, words(status)));
-
-/** A status that is no success, as a badge. */
+export const badge = (status, word = true, standing = "") =>
+	h("span", { class: `status ${tone(status)}`, title: standing || (word ? null : status) }, h("span", { hush: true }, looks[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, standing || words(status)));
 export const trouble = (status) => (status && status !== "ok" && status !== "completed" ? badge(status) : null);
 export const offset = (us) => (typeof us === "number" ? `+${duration(Math.max(0, us))}` : "");
 

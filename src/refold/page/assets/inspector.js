@@ -45,7 +45,7 @@ export function inspector(app) {
 	}
 	function run(node) {
 		const usage = node.usage;
-		const facts = { Ended: h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Notable: notableOf(node), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool && `${node.tool}${node.is_provisional ? " (provisional)" : ""}`, Files: node.files.length && folded(node.files.map((file) => file.text).join("\n"), 1000), Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
+		const facts = { Ended: h("span", badge(node.status, true, node.standing), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Notable: notableOf(node), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool && `${node.tool}${node.is_provisional ? " (provisional)" : ""}`, Files: node.files.length && folded(node.files.map((file) => file.text).join("\n"), 1000), Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
 			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? ` (its own: ${spent(node.own_usage)})` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
 		return told(facts);
 	}

@@ -82,7 +82,7 @@ export function lanes(app) {
 		if (limit !== null && limit !== undefined && limit >= from && limit <= to) marks.push(h("g.limit", h("line", { x1: x(limit), x2: x(limit), y1: 0, y2: row }), h("title", `Limit: ${duration(limit - lane.start_us)}`)));
 		const name = lane.scope ? short(lane.label, 100) : app.nameOf(lane.log), took = duration(lane.took_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
 		return h("div.lane",
-			h("span.who", badge(lane.status, false), h("span.name", { title: name }, name), h("span.quiet.took", took, h("span.within", within))),
+			h("span.who", badge(lane.status, false, lane.standing), h("span.name", { title: name }, name), h("span.quiet.took", took, h("span.within", within))),
 			h("svg.marks", { hush: true, height: row, viewBox: `0 0 ${width} ${row}`, preserveAspectRatio: "none" }, marks));
 	}
 	function paint() {

@@ -2,7 +2,7 @@
 import { List, badge, count, h, known, millis, money, number, offer, short, tone } from "./dom.js";
 
 const COLUMNS = {
-	run: ["Run", (run) => [badge(run.status, run.status !== "completed"), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))]],
+	run: ["Run", (run) => [badge(run.status, run.status !== "completed", run.standing), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))]],
 	calls: ["Subagents", (run) => [run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` (${number(run.failed)} failed)`) : ""]],
 	via: ["Models", (run) => short((run.models ?? []).join(", "), 80)],
 	tokens: ["Tokens", (run) => (run.input_tokens || run.output_tokens ? number(run.input_tokens + run.output_tokens) : "")],
@@ -22,7 +22,7 @@ export function runs(query) {
 	const head = h("div.row.head.runrow", { hush: true }, Object.entries(COLUMNS).map(([name, [word]]) => h("span", { class: name }, word)));
 	function update() {
 		const needle = text.value.toLowerCase();
-		rows = all.filter((run) => (!status.value || run.status === status.value || (status.value === "with failed" && run.failed)) && (!needle || JSON.stringify([run.path, run.agent, run.program, run.models, run.status]).toLowerCase().includes(needle)));
+		rows = all.filter((run) => (!status.value || run.status === status.value || (status.value === "with failed" && run.failed)) && (!needle || JSON.stringify([run.path, run.agent, run.program, run.models, run.standing || run.status]).toLowerCase().includes(needle)));
 		said.textContent = `${rows.length === all.length ? "" : `${rows.length} of `}${count(all.length, "run")}`;
 		list.draw();
 	}

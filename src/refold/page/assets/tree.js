@@ -55,7 +55,7 @@ export function passes(node, filter) {
 	if (filter.agent && (node.agent || node.program) !== filter.agent) return false;
 	if (filter.tool && node.tool !== filter.tool && !node.tools.some((use) => use.tool === filter.tool)) return false;
 	if (!filter.text) return true;
-	const words = [node.name, node.brief, node.tool, node.status, node.error?.code, node.error?.message, notableOf(node), ...node.models, ...node.tools.map((use) => use.tool)];
+	const words = [node.name, node.brief, node.tool, node.standing || node.status, node.error?.code, node.error?.message, notableOf(node), ...node.models, ...node.tools.map((use) => use.tool)];
 	return words.some((word) => word && String(word).toLowerCase().includes(filter.text.toLowerCase()));
 }
 
@@ -105,7 +105,7 @@ export function tree(app) {
 		const { node, depth } = rows[i], below = node.children.length, gone = goneOf(node), told = [gone, notableOf(node), faultOf(node.error) || node.brief].filter(Boolean).join(" · ");
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node.key)) closed.add(node.key); flatten(); list.draw(); } }, below ? (closed.has(node.key) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node.key)) : null },
-			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
+			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed", node.standing),
 				h("strong", short(node.name || "rejected", 80)), node.number ? quiet(`#${node.number}`) : null,
 				h("span", { class: gone ? "brief bad" : "brief", title: short(told, 1000) }, short(told))),
 			names.slice(1).map((name) => h("span", { class: name, title: COLUMNS[name][3]?.(node) || null }, COLUMNS[name][2](node))));
