@@ -133,7 +133,12 @@ class ValuePlace:
         return (each.span(group) for each in self.pattern.found(text))
 
 
-_BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"),)
+_NOW_PLACE: Final = ValuePlace.parsed(
+    r"user date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?)"
+)
+"""The time at which an agent asks: only one of the day of its own run, or of the day beside it."""
+_BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE)
+_UUID: Final = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
 def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, ...]]:
@@ -333,7 +338,8 @@ class Bindings:
 
         `made` are the commits that the recorded run made.
         """
-        self._places = (*places, *_BUILT_IN)
+        self._places = (*places, *_BUILT_IN, *_uuids_below(recorded or {}, now or {}))
+        self._days = tuple(_day(each.get("date", "")) for each in (recorded or {}, now or {}))
         pairs = list(_own_pairs(recorded or {}, now or {}))
         self._was: dict[str, set[tuple[str, int]]] = {}
         self._here: dict[str, set[tuple[str, int]]] = {}
@@ -563,6 +569,8 @@ class Bindings:
     def _introduces(self, pair: _Pair, join: Joined) -> bool:
         """Return whether a pair is at a place that introduces or ignores its kind; note it."""
         place = self._place_of(pair.mark, pair.where)
+        if place is _NOW_PLACE and not self._are_of_their_days(pair.recorded, pair.now):
+            return False
         kind = place.kind if place is not None else self._kind(pair)
         if kind is None:
             return False
@@ -574,6 +582,10 @@ class Bindings:
             join.dates.append((pair.recorded, pair.now))
         join.passed.append(IgnoredValue(pair.pointer, pair.recorded, pair.now, rule))
         return True
+
+    def _are_of_their_days(self, was: str, now: str) -> bool:
+        days = zip(self._days, (_day(was), _day(now)), strict=True)
+        return all(a is not None and b is not None and abs((a - b).days) <= 1 for a, b in days)
 
     def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
         """Return the place of a token; `None` if it has none."""
@@ -659,9 +671,9 @@ class Bindings:
 
     def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
         place = self._place_of(mark, where)
-        if place is not None:
+        if place is not None and place is not _NOW_PLACE:
             return f"[{place.kind}]"
-        is_date = mark == _DATE or token.isdigit()
+        is_date = mark == _DATE or token[:1].isdigit()
         date = self._commits.dates.get(_moment_of(token)) if is_date else None
         return token if date is None else f"[date {date}]"
 
@@ -744,6 +756,21 @@ def _is_bound(was: str, now: str) -> bool:
     """Return whether two values hold elsewhere, too: long enough, and no numbers."""
     is_number = was.isdigit() or now.isdigit()
     return not is_number and min(len(was), len(now)) >= _LENGTH_MIN
+
+
+def _day(text: str) -> date | None:
+    with contextlib.suppress(ValueError):
+        return date.fromisoformat(text[:10])
+    return None
+
+
+def _uuids_below(*noted: Mapping[str, str]) -> Iterator[ValuePlace]:
+    """Yield the place of an agent's own folder below HOME, named by an id that it draws."""
+    homes = {each["home"].rstrip("/") for each in noted if each.get("home", "").startswith("/")}
+    below = "|".join(map(re.escape, sorted(homes - {""})))
+    if below:
+        with contextlib.suppress(UsageError):
+            yield ValuePlace.parsed(rf"user,system id (?:{below})/[\w./-]{{1,200}}/{_UUID}")
 
 
 def _woven(parts: Sequence[str], tokens: Sequence[str]) -> Iterator[str]:

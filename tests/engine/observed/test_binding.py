@@ -26,6 +26,7 @@ RULES = (
     "system text - Shell: (\\w+)",
     'printed id "session": ?"([0-9a-f-]{36})"',
 )
+UUID_A, UUID_B, UUID_C = (f"121c6862-7ee5-447c-96ee-78670c7f50{n}" for n in ("aa", "bb", "cc"))
 A, B, X, Y = (f"{letter}{'0123456789abcdef'}" for letter in "abcd")
 COMMITS = "0123abcd" * 5, "89efdc76" * 5
 
@@ -211,6 +212,26 @@ def test_times_keep_their_form_and_their_order() -> None:
     assert bindings().joined(recorded, timed("23:59:58", "23:59:58", "23:59:59")) is not None
     assert bindings().joined(recorded, timed("23:59:58", "23:59:59", "23:59:57")) is None
     assert bindings().joined(timed("10:00:01"), ask(user("10:00:01"))) is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "is_same"),
+    [
+        ("now: 2026-11-22T10:00:00.123Z", "now: 2027-01-03T23:59:59.001Z", True),
+        ("2026-11-21 23:00:00 +0000", "2027-01-04 01:00:00 +0000", True),
+        ("2026-11-22T10:00:00Z", "2026-11-22T11:00:00Z", False),  # not of the day of its run
+        ("2026-10-22T10:00:00Z", "2027-01-03T10:00:00Z", False),
+        ("2026-11-22T10:00:00Z", "2027-01-03T10:00:00.1Z", False),  # of another form
+        (f"/home/ann/.x/s/{UUID_A}/f", f"/root/.x/s/{UUID_B}/f", True),
+        (f"/home/bob/.x/s/{UUID_A}/f", f"/home/bob/.x/s/{UUID_B}/f", False),
+        (f"/home/ann/.x/{UUID_A} and {UUID_A}", f"/root/.x/{UUID_B} and {UUID_C}", False),
+    ],
+)
+def test_the_time_of_asking_and_a_folder_of_the_agents_own_are_bound_for_all(
+    recorded: str, now: str, *, is_same: bool
+) -> None:
+    """Whatever the program is, and only where both runs show that they are such."""
+    assert same(recorded, now) == is_same
 
 
 def commits(
