@@ -13,6 +13,7 @@ import inspect
 import json
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
@@ -151,13 +152,11 @@ class PydanticAIModel:
             failure = ModelError(self.name, short(str(error)), "timed_out")
         except ModelConnectionError as error:
             failure = ModelError(self.name, short(f"{error} {error.__cause__ or ''}"), "connection")
-        except _UNREADABLE as error:
-            said = f"the answer is not of the protocol: {type(error).__name__}: {error}"
-            failure = endpoint.malformed(self.name, said)
         except Exception as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
             failure = endpoint.failure_of(self.name, error)
-            if isinstance(error.__cause__, ValueError):
-                failure = endpoint.malformed(self.name, str(error))
+            if failure.code == "raised" and _is_of_answer(error):
+                said = f"the answer is not of the protocol: {failure.message}"
+                failure = endpoint.malformed(self.name, said)
         else:
             return reply_of(self.name, answer, len(request.messages))
         raise failure  # outside of the handler: the error holds the request, and so the key
@@ -167,8 +166,17 @@ class PydanticAIModel:
         return found() if self._base_url is None else found(base_url=self._base_url)  # type: ignore[call-arg]  # most take it
 
 
-_UNREADABLE: Final = (AttributeError, LookupError, TypeError, UnexpectedModelBehavior, ValueError)
-"""What the framework raises where an answer has other members than it takes for granted."""
+def _is_of_answer(error: Exception) -> bool:
+    """Return whether an error came of an answer: no JSON, or without what is taken for granted.
+
+    The framework's functions that read one are named for the response.
+    """
+    frames = (frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__))
+    return (
+        isinstance(error, UnexpectedModelBehavior)
+        or isinstance(error.__cause__, ValueError)
+        or any("response" in name for name in frames)
+    )
 
 
 _HOOK: Final = "_validate_completion"
@@ -315,7 +323,7 @@ def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return parts + [
         {
             "tool_name": call["name"],
-            "args": call["arguments"],
+            "args": endpoint.arguments_back(call),
             "tool_call_id": call["id"],
             "part_kind": "tool-call",
         }

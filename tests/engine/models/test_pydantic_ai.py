@@ -144,8 +144,12 @@ def test_a_conversation_is_sent_as_the_provider_has_it() -> None:
             {
                 "role": "assistant",
                 "content": "",
-                "tool_calls": [{"id": "a", "name": "look", "arguments": {"at": 1}}],
+                "tool_calls": [
+                    {"id": "a", "name": "look", "arguments": {"at": 1}},
+                    {"id": "b", "name": "look", "arguments": {}, "invalid": "{at"},
+                ],
             },
+            {"role": "tool", "tool_call_id": "b", "name": "look", "content": "bad"},
             {"role": "tool", "tool_call_id": "a", "name": "look", "content": "x", "is_error": True},
         ),
         tools=(ToolDefinition(name="look", description="Look.", parameters={"type": "object"}),),
@@ -159,11 +163,12 @@ def test_a_conversation_is_sent_as_the_provider_has_it() -> None:
     assert model.name == "pydantic:openai-chat:small-1"
     assert (reply.message["content"], reply.stop_reason) == ("Twice a day.", "stop")
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 3)
-    assert [each["role"] for each in body["messages"]] == ["system", "user", "assistant", "tool"]
-    assert body["messages"][2]["tool_calls"][0]["function"] == {
-        "name": "look",
-        "arguments": '{"at":1}',
-    }
+    roles = ["system", "user", "assistant", "tool", "tool"]
+    assert [each["role"] for each in body["messages"]] == roles
+    assert [call["function"] for call in body["messages"][2]["tool_calls"]] == [
+        {"name": "look", "arguments": '{"at":1}'},
+        {"name": "look", "arguments": '{"invalid_json":"{at"}'},
+    ]
     assert body["tools"][0]["function"]["name"] == "look"
     assert body["temperature"] == 0.5
 
@@ -264,21 +269,24 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failures_have_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key, a setting that no model knows, a message of no role, a status, nobody."""
+    """No key, an unknown setting or an odd value of one, no such role, a status, nobody."""
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     odd = ModelRequest(messages=({"role": "developer", "content": "x"},))
+    wrong = ModelRequest(messages=ASKED.messages, parameters={"thinking": {"type": "enabled"}})
     misspelled = ModelRequest(messages=ASKED.messages, parameters={"temprature": 1})
     with ModelServer({OPENAI_PATH: [Answer(status=401, body={"error": {"message": "no"}})]}) as at:
         local = model_from("pydantic:openai-chat:m", at.openai_url)
         found = [
             _code(local, ASKED),
+            _code(model_from("pydantic:anthropic:claude-opus-4-5", at.url), wrong),
             _code(local, misspelled),
             _code(local, odd),
             _code(model_from("pydantic:deepseek:m"), ASKED),
         ]
     found.append(_code(local, ASKED))
 
-    assert found == ["http_401", "parameters", "messages", "credentials", "connection"]
+    assert found == ["http_401", "raised", "parameters", "messages", "credentials", "connection"]
 
 
 def _code(model: Any, request: ModelRequest) -> str:
