@@ -207,5 +207,5 @@ class Handed(Value):
     """Outcomes that somebody decided."""
     asked: Mapping[str, Event] = attrs.field(factory=dict)
     """The requests that are open, by call."""
-    changes: Mapping[str, int] = attrs.field(factory=dict)
-    """How often children that share the session have changed it, by their paths."""
+    changes: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
+    """How often children that share the session have changed it, by path and event."""

@@ -138,7 +138,7 @@ class Recorder(World):
         self._unanswered: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._ended_us: dict[str, int] = {}
-        self._changes_made: dict[str, int] = {}
+        self._changes_made: dict[tuple[str, str], int] = {}
         self._paused: dict[str, Suspended] = {}
         self._askers: dict[str, TokensAsked] = {}
         self._questions: tuple[Question, ...] = ()
@@ -610,8 +610,10 @@ class Recorder(World):
 
     def _send_change(self, event: str, data: Json, by: str) -> None:
         """Have this run make a child's change; called in the child's thread, which waits."""
-        if self._changes_made.get(by, 0) > 0:  # by the child that is resumed, before it broke off
-            self._changes_made[by] -= 1
+        if (
+            self._changes_made.get((by, event), 0) > 0
+        ):  # by a child that is resumed, before its break
+            self._changes_made[by, event] -= 1
             return
         self._answered(SharedChange(event, data, by), lambda: False)
 
@@ -829,7 +831,11 @@ class Recorder(World):
                 return False
             case SharedChange():
                 change = SessionChanged(message.event, message.data, message.by)
-                self._world(change, None, self._ledger.step)
+                try:
+                    self._world(change, None, self._ledger.step)
+                except NotCanonical as error:
+                    message.answer.set_exception(error)
+                    return False
                 message.answer.set_result(0)
                 return True
             case CancelRun():

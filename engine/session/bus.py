@@ -47,6 +47,17 @@ class EventBus:
             if handler != but:
                 handler(event)
 
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The classes that were subscribed to."""
+        with self._lock:
+            return tuple(dict.fromkeys(kind for kind, _ in self._handlers))
+
+    def hears(self, kind: type, /, *, but: Callable[[Any], object] | None = None) -> bool:
+        """Return whether events of that class have a subscriber, `but` for one."""
+        with self._lock:
+            return any(issubclass(kind, each) and told != but for each, told in self._handlers)
+
     def view(self) -> "EventBus":
         """Return the bus of a child run, open until it is closed."""
         view = EventBus(on_close=self._leave)

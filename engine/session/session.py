@@ -45,13 +45,18 @@ FAILURES_MAX: Final = 100
 
 @attrs.frozen
 class ToolInvoked:
-    """A tool returned.  Told to the session of the run that called it; the log has it anyway."""
+    """A tool returned.  Told to the session of the run that called it; the log has it anyway.
+
+    A session is told of the tools of children that share it, too.
+    """
 
     name: str
     arguments: dict[str, Json]
     result: Json
     """Its result; on failure, {code, message, type}."""
     success: bool
+    by: str = ""
+    """The path of the child that called it; empty for the session's own run."""
 
 
 @attrs.frozen
@@ -103,6 +108,7 @@ class Session:
         self._readers: dict[type, slices.Read] = {}
         self._registered: list[_Registered] = []
         self._failures: deque[ReducerFailure] = deque(maxlen=FAILURES_MAX)
+        self._failed: dict[str, tuple[ReducerFailure, ...]] = {}
         self._children: list[weakref.ref[Session]] = []
         self._clones = 0
         self._emit: Callable[[Line], None] | None = None
@@ -214,13 +220,22 @@ class Session:
 
         Nothing that a subscriber does raises here: it is in `failures`.
         """
-        told = ToolInvoked(tool, arguments, error or result, error is None)
+        self._tell(ToolInvoked(tool, arguments, error or result, error is None))
+
+    def _tell(self, event: object) -> tuple[ReducerFailure, ...]:
+        failed: tuple[ReducerFailure, ...] = ()
         try:
-            self._reduce(told)
-            self.bus.publish(told, but=self._receive)
-        except Exception as failure:  # noqa: BLE001 - the program is not there to take it
-            message = f"{type(failure).__name__}: {failure}"
-            self._failures.append(ReducerFailure("ToolInvoked", "", "a subscriber", message))
+            failed = self._reduce(event)
+            self.bus.publish(event, but=self._receive)
+        except Exception as error:  # noqa: BLE001 - the program is not there to take it
+            failed += (self._unheard(slices.name_of(type(event)), error),)
+        return failed
+
+    def _unheard(self, event: str, error: Exception) -> ReducerFailure:
+        message = f"{type(error).__name__}: {error}"
+        failure = ReducerFailure(event, "", "a subscriber", message)
+        self._failures.append(failure)
+        return failure
 
     def _receive(self, event: object) -> None:
         """Take an event that was published on the bus, if any reducer knows it."""
@@ -412,24 +427,37 @@ class Session:
         match line:
             case SessionSeeded(snapshot) | SessionRestored(snapshot):
                 self.restore(snapshot)
-            case SessionChanged(event, data):
-                self._fold(event, data)
+            case SessionChanged(name, data):
+                for event in self._events(name, data):
+                    self._reduce(event)
             case _:
                 assert_never(line)
 
     def take(self, line: SessionChanged, /) -> None:
-        """Apply a change of a child that shares the session: reduce it, publish it."""
-        for event in self._fold(line.event, line.data):
-            self.bus.publish(event, but=self._receive)
+        """Apply a change of a child that shares the session: reduce it, publish it.
 
-    def _fold(self, name: str, data: Json) -> list[object]:
-        events = []
-        for kind in {one.event for one in self._registered}:
+        It has to be of a class that a reducer takes, or that was subscribed to.
+        """
+        try:
+            told = [self._tell(event) for event in self._events(line.event, line.data)]
+        except (SliceRefused, SnapshotRestoreError) as error:
+            told = [(self._unheard(line.event, error),)]
+        self._failed[line.by] = tuple(failure for failed in told for failure in failed)
+
+    def failed(self, by: str) -> tuple[ReducerFailure, ...]:
+        """Return what reducers and subscribers failed with at the last change of that child."""
+        return self._failed.get(by, ())
+
+    def hears(self, kind: type) -> bool:
+        """Return whether a reducer or a subscriber takes events of that class."""
+        return kind in self.event_types or self.bus.hears(kind, but=self._receive)
+
+    def _events(self, name: str, data: Json) -> tuple[object, ...]:
+        for kind in (*self.event_types, *self.bus.kinds, ToolInvoked):
             if slices.name_of(kind) == name:
-                (event,) = slices.load(kind, [data], self._readers[kind])
-                self._reduce(event)
-                events.append(event)
-        return events
+                read = self._readers.get(kind) or slices.reader_of(kind)
+                return slices.load(kind, [data], read)
+        return ()
 
 
 def _name_of(reducer: Reducer[Any]) -> str:

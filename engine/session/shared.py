@@ -1,24 +1,26 @@
 """A session seen from a child that shares its parent's: reads are drawn, changes are the parent's.
 
 There is one session and one writer of it, the parent's run. A child's change goes there, tagged
-with the child's path, and is made when it is in the parent's log; the order of arrival is data. A
-child's reads depend on the earlier actions of its siblings, so each read is a line of the child's
-own log: replay serves it from there (CONTRACT.md §6.4).
+with the child's path, and is made when it is in the parent's log; the order of arrival is data.
+What a child reads, and what came of its change, depends on the earlier actions of its siblings, so
+each is a line of the child's own log: replay serves it from there (CONTRACT.md §6.4).
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import UsageError
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.events.events import SessionChanged
 from refold.engine.ports.ports import Draw
 from refold.engine.session import slices
-from refold.engine.session.session import Session
+from refold.engine.session.session import ReducerFailure, Session, ToolInvoked
 from refold.engine.session.snapshot import Snapshot
 
 S = TypeVar("S")
-
+_FAILURES: Final = "failures"
+"""The name of a drawn value: what came of a change."""
 
 Send = Callable[[str, Json, str], None]
 """Event name, its data, the child's path: has the owner of the session make the change."""
@@ -46,8 +48,7 @@ class SharedSession:
     def __init__(self, session: Session, by: str, send: Send | None) -> None:
         """Share `session` with the child of path `by`.
 
-        `send` hands a change to its writer and returns when it is made; in replay it is `None`:
-        what came of a change is in the reads that follow.
+        `send` hands a change to its writer and returns when it is made; in replay it is `None`.
         """
         self.session = session
         self._by = by
@@ -67,6 +68,8 @@ class SharedSession:
     slice_types = property(lambda self: self.session.slice_types)
     event_types = property(lambda self: self.session.event_types)
     data_of = property(lambda self: self.session.data_of)
+    hears = property(lambda self: self.session.hears)
+    failed = property(lambda self: self.session.failed)
     children = property(lambda _: _owners("children"))
     failures = property(lambda _: _owners("failures"))
 
@@ -118,8 +121,10 @@ class SharedSession:
             return self.session.snapshot()
         return Snapshot.from_json(self._drawn("", lambda: self.session.snapshot().as_json()))
 
-    def dispatch(self, event: object) -> None:
+    def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:
         """Write the event into the child's log, and have the parent's run make the change.
+
+        Returns what reducers and subscribers of the parent's failed with; a line of the log.
 
         Raises:
             NotCanonical: a log cannot hold the event; nothing has happened.
@@ -132,6 +137,8 @@ class SharedSession:
         self._emit(SessionChanged(name, data))
         if self.send is not None:
             self.send(name, data, self._by)
+        told: Any = self._drawn(_FAILURES, lambda: to_json(self.session.failed(self._by)))
+        return tuple(ReducerFailure(**each) for each in told)
 
     def register(self, *arguments: Any, **options: Any) -> bool:
         """Register a reducer with the shared session; see `Session.register`."""
@@ -157,7 +164,16 @@ class SharedSession:
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
-        """Do nothing: a child's tools change a shared session only by dispatching events."""
+        """Have the parent's run tell its session that a tool returned, if anybody there listens."""
+        if self.send is None or not self.session.hears(ToolInvoked):
+            return
+        name, success = slices.name_of(ToolInvoked), error is None
+        told = ToolInvoked(tool, arguments, error or result, success, self._by)
+        try:
+            self.send(name, to_json(told), self._by)
+        except NotCanonical as refused:  # too long for one line
+            fault = {"code": "result", "message": str(refused), "type": "NotCanonical"}
+            self.send(name, to_json(ToolInvoked(tool, {}, fault, success, self._by)), self._by)
 
     def digest(self) -> str:
         """Return nothing: the session's digest is in its owner's log."""

@@ -23,7 +23,7 @@ from refold.engine.events.events import (
 from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.session import slices
-from refold.engine.session.session import ReducerFailure, Session
+from refold.engine.session.session import ReducerFailure, Session, ToolInvoked
 
 
 def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
@@ -116,7 +116,7 @@ def _held(log: Path) -> list[str]:
         match entry.event:
             case SessionSeeded(snapshot) | SessionRestored(snapshot):
                 names += [part["slice_type"] for part in snapshot["slices"]]
-            case SessionChanged() as changed:
+            case SessionChanged() as changed if changed.event != slices.name_of(ToolInvoked):
                 names.append(changed.event)
             case _:
                 pass

@@ -82,8 +82,8 @@ class Standing:
         """Leaf tools that change the world and have no outcome, by call."""
         self.virtual_us = 0
         """Virtual time as the program last saw it."""
-        self.changes_made: Counter[str] = Counter()
-        """How often children that share the session have changed it, by their paths."""
+        self.changes_made: Counter[tuple[str, str]] = Counter()
+        """How often children that share the session have changed it, by path and event."""
         self._numbers: dict[str, int] = {}
         self._active = array("q")
         self._since = 0
@@ -115,7 +115,7 @@ class Standing:
         if isinstance(event, RunStarted):
             self.started = event
         if isinstance(event, SessionChanged) and event.by:
-            self.changes_made[event.by] += 1
+            self.changes_made[event.by, event.event] += 1
         if isinstance(event, ClockRead | TimerFired):
             self.virtual_us = event.virtual_us
         self._time(entry)

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 
 from refold import Delegation, Run, Session
-from refold.engine.session import append_all
+from refold.engine.session import ToolInvoked, append_all
 from tests.support.resumable import step
 
 
@@ -16,10 +16,23 @@ class Finding:
     text: str
 
 
+@attrs.frozen
+class Heard:
+    """A tool that was called, and by which child."""
+
+    tool: str
+    by: str
+
+
+def _heard(items: tuple[Heard, ...], told: ToolInvoked) -> tuple[Heard, ...]:
+    return (*items, Heard(told.name, told.by))
+
+
 def session() -> Session:
-    """Return an empty session with the slice that `noting` needs."""
+    """Return an empty session with the slices that these programs need."""
     fresh = Session()
     fresh.register(Finding, Finding, append_all)
+    fresh.register(ToolInvoked, Heard, _heard)
     return fresh
 
 
@@ -46,4 +59,5 @@ async def sharing(run: Run, n: int) -> Any:
     delegation = Delegation(program=shares, input=n, session=run.session, shared=True)
     seen = (await run.delegate(delegation)).output
     run.session.dispatch(Finding("last"))
-    return [seen, [finding.text for finding in run.session.select_all(Finding)]]
+    heard = [told.by for told in run.session.select_all(Heard)]
+    return [seen, heard, [finding.text for finding in run.session.select_all(Finding)]]

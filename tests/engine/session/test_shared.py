@@ -12,9 +12,10 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.engine.session import EventBus, Session, append_all
+from refold.engine.session import EventBus, Session, ToolInvoked, append_all
 from refold.engine.session.shared import SharedSession, share
 from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
 
 
 @attrs.frozen
@@ -52,7 +53,7 @@ def test_a_change_is_in_the_childs_log_and_is_made_by_the_owner() -> None:
 
     face.dispatch(Finding("a"))
 
-    assert lines == [SessionChanged("Finding", {"text": "a"})]
+    assert lines == [SessionChanged("Finding", {"text": "a"}), ("failures", [])]
     assert sent == [("Finding", {"text": "a"}, "0#1")]
     assert session.select_all(Finding) == (Finding("a"),)
 
@@ -179,3 +180,96 @@ def test_the_owners_log_has_all_changes_tagged_with_who_made_them(tmp_path: Path
     assert changes[2]["by"].startswith(path)
     report = reexecute(log, parent, session=fresh())
     assert report.identical, str(report)
+
+
+@attrs.frozen
+class Heard:
+    tool: str
+    by: str
+
+
+def fails(_items: tuple[Finding, ...], event: Finding) -> tuple[Finding, ...]:
+    raise LookupError(event.text)
+
+
+def hearing() -> Session:
+    """Return a session that hears of tools by a reducer."""
+    session = Session()
+    session.register(ToolInvoked, Heard, lambda items, told: (*items, Heard(told.name, told.by)))
+    session.register(Finding, Finding, fails)
+    return session
+
+
+@tool(effect="reads")
+def look(widths: list[int]) -> list[int]:
+    """Look."""
+    return widths
+
+
+async def looks_below(run: Run, _given: Any) -> list[Any]:
+    await run.tool(look, widths=[2])
+    failed = run.session.dispatch(Finding("below"))
+    return [[each.reducer, each.message] for each in failed]
+
+
+async def looks(run: Run, _given: Any) -> Any:
+    await run.tool(look, widths=[1])
+    below = Delegation(program=looks_below, session=run.session, shared=True)
+    return (await run.delegate(below)).output
+
+
+async def hears(run: Run, _input: Any) -> list[Any]:
+    heard: list[list[Any]] = []
+
+    def subscriber(told: ToolInvoked) -> None:
+        heard.append([told.result, told.success, told.by])
+        if told.by:
+            raise ValueError(told.by)
+
+    run.session.bus.subscribe(ToolInvoked, subscriber)
+    await run.tool(look, widths=[0])
+    outcome = await run.delegate(Delegation(program=looks, session=run.session, shared=True))
+    items = [[item.tool, item.by] for item in run.session.select_all(Heard)]
+    failures = [[each.event, each.reducer, each.message] for each in run.session.failures]
+    return [outcome.output, heard, items, failures]
+
+
+def test_the_owner_hears_of_the_tools_of_children_and_tells_them_what_failed(
+    tmp_path: Path,
+) -> None:
+    """Reducers and subscribers are told, tagged; a replay needs no child for that."""
+    log = tmp_path / "run.jsonl"
+    below = "0#2 > 0#2"
+
+    recording = record(hears, log=log, session=hearing(), tools=[look])
+
+    failed = [["fails", "LookupError: below"]]
+    assert recording.output == [
+        failed,
+        [[[0], True, ""], [[1], True, "0#2"], [[2], True, below]],
+        [["look", ""], ["look", "0#2"], ["look", below]],
+        [
+            ["ToolInvoked", "a subscriber", "ValueError: 0#2"],
+            ["ToolInvoked", "a subscriber", f"ValueError: {below}"],
+            ["Finding", *failed[0]],
+        ],
+    ]
+    report = reexecute(log, hears, session=hearing(), tools=[look])
+    assert report.identical, str(report)
+
+
+def test_of_what_is_too_long_for_a_line_the_owner_hears_that_it_was(tmp_path: Path) -> None:
+    """Each of them has a line in the child's log; both do not fit in one of the owner's."""
+
+    async def wide(run: Run, _given: Any) -> int:
+        return len(await run.tool(look, widths=[9_999_999] * 70_000))
+
+    async def owner(run: Run, _given: Any) -> list[Any]:
+        outcome = await run.delegate(Delegation(program=wide, session=run.session, shared=True))
+        return [outcome.output, [item.tool for item in run.session.select_all(Heard)]]
+
+    log = tmp_path / "run.jsonl"
+    assert record(owner, log=log, session=hearing(), tools=[look]).output == [70_000, ["look"]]
+    (told,) = [each.data for each in read_entries(log) if each.kind == "session.changed"]
+    assert told["data"]["arguments"] == {}
+    assert told["data"]["result"]["type"] == "NotCanonical"
