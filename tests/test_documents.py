@@ -305,7 +305,7 @@ def test_every_question_is_answered_where_the_table_says() -> None:
         assert not anchor or anchor in anchors, f"{question}: {page} has no #{anchor}"
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"index.md"}))
+@for_each("page", sorted(PAGES.keys() - {"index.md"}))
 def test_every_page_is_found_from_the_first(page: str) -> None:
     """The table of contents has it."""
     assert re.search(rf"^(\w.*<)?{page.removesuffix('.md')}>?$", PAGES["index.md"], re.MULTILINE)
@@ -464,7 +464,7 @@ FIGURES: Final = [
 ]
 
 
-@pytest.mark.parametrize(("document", "figure"), FIGURES)
+@for_each("document, figure", FIGURES)
 def test_figures_and_lists_are_those_of_the_code(document: str, figure: str) -> None:
     assert figure in re.sub(r"\s+", " ", DOCUMENTS[document])
 

@@ -23,6 +23,7 @@ from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.options import _KINDS
+from tests.support.loops import for_each
 
 CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
 
@@ -106,8 +107,8 @@ def test_an_option_of_another_kind_is_refused_by_name(
     assert list(tmp_path.iterdir()) == []  # nothing was recorded
 
 
-@pytest.mark.parametrize(
-    ("call", "option", "value"),
+@for_each(
+    "call, option, value",
     [
         (refold.reexecute, "volatile", "x"),
         (refold.replay_all, "session", "file.py:session"),
@@ -244,7 +245,7 @@ LOOKS: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("look", "said"), LOOKS)
+@for_each("look, said", LOOKS)
 def test_what_looks_at_logs_refuses_by_name(
     look: Callable[[Any], Any], said: str, tmp_path: Path
 ) -> None:

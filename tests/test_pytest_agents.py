@@ -93,6 +93,7 @@ def test_an_agents_delegation_is_tested_with_the_server_off(recorded: Suite) -> 
     assert "tokens" not in text
 
 
+@pytest.mark.long
 def test_a_snapshot_counts_tokens_where_it_is_told_to(recorded: Suite) -> None:
     """And one of a time when all did says what is left out now, and how to accept that."""
     recorded.edit(
@@ -132,6 +133,7 @@ def test_a_changed_prompt_fails_with_a_report_to_act_on(recorded: Suite) -> None
     assert "pytest test_it.py::test_reporter --refold-accept" in said
 
 
+@pytest.mark.long
 def test_a_prompt_is_recorded_again_when_that_is_meant(
     recorded: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

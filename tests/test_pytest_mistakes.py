@@ -202,6 +202,7 @@ def test_an_unknown_mode_is_a_usage_error(suite: Suite) -> None:
         assert re.search("'new'.*new_episodes", result.stderr.str())
 
 
+@pytest.mark.long
 def test_a_case_of_any_name_can_be_typed_again(suite: Suite) -> None:
     """What is printed is quoted for a shell, and finds the same test."""
     cases = ["a/b", "", "é", "a::b", "new\nline", "-k", "$HOME", "'q'", "x" * 300]

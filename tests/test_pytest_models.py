@@ -348,6 +348,7 @@ def test_a_changed_prompt_that_stops_several_tests_is_explained_once(suite: Watc
     assert "  pytest test_it.py::test_ask test_it.py::test_caught --refold-accept\n" in below
 
 
+@pytest.mark.long
 def test_a_changed_prompt_is_accepted_of_tests_that_pass_with_it(suite: Watched) -> None:
     """What is asked for another text than comes is not taken."""
     suite.record()
@@ -901,6 +902,7 @@ def test_ask(refold_models, tmp_path, home):
 """
 
 
+@pytest.mark.long
 def test_a_folder_that_is_new_each_time_is_taken_for_the_recorded_one(suite: Watched) -> None:
     """Of the test, and HOME where it has one of its own; what else differs is seen."""
     suite.write(test_it=CODER)

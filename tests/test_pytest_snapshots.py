@@ -374,6 +374,7 @@ class TestIt(unittest.TestCase):
     assert not Path(suite.recordings / "TestIt.test_it.jsonl").exists()
 
 
+@pytest.mark.long
 def test_a_run_with_a_session_is_accepted_anew(suite: Suite) -> None:
     """A replay would have filled its session."""
     suite.write(

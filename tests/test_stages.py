@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+LONG = re.compile(r"mark\.long|\bsome\(")
+"""The mark, or what puts it on some of the parameters (`tests/support/loops.py`)."""
 
 
 def long_tests(path: Path) -> Iterator[str]:
     """Yield the id of each test of a file that is marked `long`, or has parameters that are."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not LONG.search(text):  # nor need be parsed
+        return
+    tree = ast.parse(text)
     name = path.relative_to(ROOT).as_posix()
     whole = any(
         isinstance(node, ast.Assign)
@@ -22,7 +27,7 @@ def long_tests(path: Path) -> Iterator[str]:
     constants = {  # lists of parameters
         ast.unparse(target)
         for node in tree.body
-        if isinstance(node, ast.Assign | ast.AnnAssign) and "mark.long" in ast.unparse(node)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and LONG.search(ast.unparse(node))
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
     }
     for node in tree.body:
@@ -30,7 +35,7 @@ def long_tests(path: Path) -> Iterator[str]:
             "test"
         ):
             marks = " ".join(map(ast.unparse, node.decorator_list))
-            if whole or "mark.long" in marks or constants & set(re.findall(r"\w+", marks)):
+            if whole or LONG.search(marks) or constants & set(re.findall(r"\w+", marks)):
                 yield f"{name}::{node.name}"
 
 

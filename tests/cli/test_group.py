@@ -76,12 +76,10 @@ def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invo
     assert "known: demo, " in invoke("tree", "x.jsonl").stderr  # nothing is near it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "closed",
-    [
-        "<&- >&- 2>&-",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("<&-", ">&-", "2>&-")),
-    ],
+    ["<&- >&- 2>&-", "<&-", ">&-", "2>&-"],
 )
 def test_a_standard_stream_that_is_closed_is_no_fault(closed: str, tmp_path: Path) -> None:
     """And none of the files that are opened takes its place."""

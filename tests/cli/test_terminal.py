@@ -101,6 +101,7 @@ def test_every_line_fits_and_nothing_but_styles_is_sent(
     assert "\x1b" not in plain
 
 
+@pytest.mark.long
 def test_styles_are_used_and_no_color_turns_colours_off(survey_log: Path) -> None:
     coloured, _ = _on_terminal("show", survey_log)
     plain, _ = _on_terminal("show", survey_log, NO_COLOR="1")

@@ -7,7 +7,6 @@ from typing import Final, get_args
 
 import attrs
 import click
-import pytest
 
 from refold import Limits
 from refold.cli.group import refold as command_line
@@ -19,6 +18,7 @@ from refold.engine.ports.ports import Policy
 from refold.replay.bulk.report import Result
 from refold.replay.explain.divergence import HEADLINES, Category, Divergence
 from refold.testing.refold_run import Mode
+from tests.support.loops import for_each
 
 ROOT: Final = Path(__file__).parents[2]
 CONTRACT: Final = (ROOT / "CONTRACT.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_sections_are_numbered_without_gaps() -> None:
     assert [int(number) for number in _SECTION.findall(CONTRACT)] == list(range(1, 18))
 
 
-@pytest.mark.parametrize("section", range(2, 18))
+@for_each("section", range(2, 18))
 def test_clauses_of_a_section_are_numbered_without_gaps(section: int) -> None:
     """From 1 (or 0) on, in order, so that a missing clause is seen."""
     found = [int(clause) for of, clause in _CLAUSE.findall(CONTRACT) if int(of) == section]
@@ -148,7 +148,7 @@ LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LISTS)
+@for_each("name", LISTS)
 def test_a_list_is_closed(name: str) -> None:
     """It has what the code has, and nothing else."""
     listed, known = LISTS[name]

@@ -160,6 +160,7 @@ assert "refold.api" in seen
 """
 
 
+@pytest.mark.long
 def test_hooks_of_others_stay_and_threads_import_at_once() -> None:
     """A hook sees the homes of names; ours never replace it, not even while they load."""
     words = [sys.executable, "-c", _WATCHED, *_PACKAGES]

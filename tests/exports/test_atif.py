@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from atif import Trajectory
 
 from refold.engine.log.names import parent_of
@@ -12,6 +11,7 @@ from refold.exports.atif import trajectory
 from refold.exports.spans import Spans
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode
+from tests.support.loops import for_each
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
@@ -26,7 +26,7 @@ def named(node: RunNode) -> list[Any]:
     return [node.name or node.program or "agent", sorted(map(named, node.children), key=str)]
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@for_each("name", ROOTS)
 def test_a_trajectory_is_valid_and_nested_as_the_run(name: str) -> None:
     spans = Spans(LOGS / name, content=True)
     document = trajectory(spans)

@@ -17,6 +17,7 @@ from refold.page.other_forms import trace_events
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
+from tests.support.loops import for_each
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
@@ -32,7 +33,7 @@ def runs(spans: list[TraceSpan]) -> list[TraceSpan]:
     ]
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@for_each("name", ROOTS)
 def test_spans_tell_what_the_tree_tells(name: str) -> None:
     """Names, statuses, durations, tokens and costs of each run; and calls by tool."""
     tree = OpenedRun(LOGS / name).tree
@@ -69,7 +70,7 @@ def test_spans_tell_what_the_tree_tells(name: str) -> None:
     assert calls == +called
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@for_each("name", ROOTS)
 def test_every_span_hangs_in_one_tree_and_has_an_id_of_its_own(name: str) -> None:
     spans = list(Spans(LOGS / name))
     by_id = {each.id: each for each in spans}
@@ -99,7 +100,7 @@ def test_a_subagent_is_nested_in_the_call_that_started_it(name: str) -> None:
     assert told[name].items() <= above.items()
 
 
-@pytest.mark.parametrize("name", ROOTS)
+@for_each("name", ROOTS)
 def test_each_entry_is_in_a_span_or_counted(name: str) -> None:
     """Nothing is left out in silence."""
     spans = Spans(LOGS / name)

@@ -4,8 +4,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold.engine.events.events import COMPLETES, KINDS, REQUEST_KINDS
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
@@ -15,6 +13,7 @@ from refold.page.lanes import Lane, read_lane
 from tests.support.conformance import rehashed
 from tests.support.each_kind import BEFORE, log_with
 from tests.support.fixtures import LOGS
+from tests.support.loops import for_each
 from tests.support.shown_runs import nothing, see_children_end
 
 
@@ -30,7 +29,7 @@ def test_each_call_is_a_bar_in_the_lane_of_its_run(survey_log: Path) -> None:
     assert child["limit_us"] > child["start_us"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_each_effect_is_drawn(kind: str, tmp_path: Path) -> None:
     """A request begins a bar, what answers it or gives it up ends one, a timer is one by itself."""
     lane, last = Lane("a", None, "p", "running"), len(BEFORE) + 1

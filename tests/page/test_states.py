@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold.engine.events.events import KINDS
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
@@ -14,6 +12,7 @@ from refold.engine.state.digests import state_json
 from refold.page.states import changes
 from refold.replay.audit.refolding import state
 from tests.support.each_kind import log_with
+from tests.support.loops import for_each
 
 
 def applied(before: Any, rows: list[list[Any]]) -> Any:
@@ -48,7 +47,7 @@ def test_changes_add_up_to_the_states(survey_log: Path) -> None:
         all_agree(log)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_changes_add_up_after_each_kind(kind: str, tmp_path: Path) -> None:
     """Also those of children and of conversations, which are not looked at after every entry."""
     all_agree(log_with(tmp_path / "a.jsonl", kind))

@@ -108,7 +108,6 @@ def _holds(steps: list[Step], cap: int, budget: str) -> None:
         assert report.identical, report
 
 
-@settings(max_examples=50)
 @given(steps=_steps(3, 1), cap=CAPS, budget=st.sampled_from(BUDGETS))
 def test_no_childs_spending_ends_the_run_above_it(steps: list[Step], cap: int, budget: str) -> None:
     """After a child's budget ended it, the next request is made; overshoots are not charged to it.
@@ -176,7 +175,7 @@ def _is_whole(log: Path, limit: str) -> None:
     assert granted == 0, "each grant is an entry of both logs"
 
 
-@settings(max_examples=20)
+@settings(max_examples=4)
 @given(change=CHANGES)
 def test_forks_and_drifts_end_at_limits_as_recordings_do(change: Any) -> None:
     """They ask for more tokens, are refused, and end; a drift of nothing is empty."""

@@ -52,9 +52,10 @@ from tests.support.forks import (
     looked_up,
     world,
 )
+from tests.support.loops import some
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
-CHUNK: Final = 20
+CHUNK: Final = 5
 LONG_CASES: Final = 1_500
 LIVE: Final = Sources(model="live", tools="live", children="live", may_change=True)
 HALF: Final = settings(max_examples=settings().max_examples // 2)
@@ -96,7 +97,7 @@ def _check(folder: Path, seed: int) -> None:
     assert found.identical, (seed, node, str(found))
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(CHUNK, marks=pytest.mark.long)])
+@pytest.mark.parametrize("first", some(1, range(0, 40, CHUNK)))
 def test_forks_and_live_runs_do_what_was_recorded(tmp_path: Path, first: int) -> None:
     """At two entries of each tree, from the record and live; and live from the beginning."""
     for seed in range(first, first + CHUNK):

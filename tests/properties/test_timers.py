@@ -14,7 +14,7 @@ from refold import reexecute
 from refold.replay.reexecute.report import ReplayReport
 from tests.support.timed_programs import Author, Step, get, program_of, recorded
 
-QUICK: Final = 50
+QUICK: Final = 20
 NEUTRAL: Final = 500
 EDITS: Final = 6_000
 UNSEEN_MAX: Final = 0.05

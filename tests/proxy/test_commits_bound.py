@@ -119,6 +119,7 @@ def test_outside_of_the_recorded_folder_no_commit_is_bound(agent: Path, workspac
     assert any("--workspace DIR" in note for note in report.notes)
 
 
+@pytest.mark.long
 def test_two_recordings_that_commit_do_not_differ(agent: Path) -> None:
     """Another commit does."""
     top, logs = agent.parent / "top", [agent.parent / f"run{n}.jsonl" for n in range(3)]

@@ -329,6 +329,7 @@ def test_what_a_command_left_behind_is_given_up(tmp_path: Path) -> None:
     assert refold.verify(log).complete
 
 
+@pytest.mark.long
 def test_a_log_that_cannot_grow_is_told_to_both(tmp_path: Path) -> None:
     """The program gets a 500 that says why; refold ends with code 5."""
     command = program(

@@ -19,7 +19,7 @@ from refold.engine.log.writer import LogWriter
 from tests.support.started import STARTED
 
 BITS = [1, 2, 4, 8, 16, 32, 64, 128]
-SMALL = 14
+SMALL = 6
 """Lines whose bits are all flipped."""
 
 

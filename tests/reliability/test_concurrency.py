@@ -10,6 +10,7 @@ import pytest
 
 from refold import PlainRun, Recording, Run, record, reexecute, tool
 from refold.engine.log.reader import read_entries
+from tests.support.loops import for_each
 
 ROUNDS = 25
 
@@ -46,7 +47,7 @@ def keys_of(recording: Recording) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@for_each("seed", range(ROUNDS))
 def test_gathered_calls(tmp_path: Path, seed: int) -> None:
     """Case 29: they keep their keys and the order of their results, whatever ends first."""
 
@@ -97,7 +98,7 @@ def test_a_gather_within_a_gather(tmp_path: Path, seed: int) -> None:
     assert keys_of(recording)["b2"] == "0/2/3#1"
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@for_each("seed", range(ROUNDS))
 def test_a_cancellation_and_an_outcome_in_one_step(tmp_path: Path, seed: int) -> None:
     """Case 38: who was first is what the log says, and replays so."""
 

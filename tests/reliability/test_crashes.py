@@ -17,6 +17,7 @@ import pytest
 from refold.engine.events.events import NoteAdded
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
+from tests.support.loops import for_each
 from tests.support.started import STARTED
 
 
@@ -71,8 +72,8 @@ def _kill_many(folder: Path, times: int, seed: int) -> None:
 
 
 def test_no_acknowledged_entry_is_lost_by_kill(tmp_path: Path) -> None:
-    """15 writers killed with SIGKILL at random moments; each log recovers and goes on."""
-    _kill_many(tmp_path, 15, seed=1)
+    """6 writers killed with SIGKILL at random moments; each log recovers and goes on."""
+    _kill_many(tmp_path, 6, seed=1)
 
 
 @pytest.mark.long
@@ -84,14 +85,14 @@ def test_no_acknowledged_entry_is_lost_by_many_kills(tmp_path: Path) -> None:
 
 
 def test_every_cut_recovers_the_longest_valid_prefix(tmp_path: Path) -> None:
-    """Case 57: a log of 40 entries cut at each byte: what is whole stays, the rest is torn."""
+    """Case 57: a log of 15 entries cut at each byte: what is whole stays, the rest is torn."""
     path, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     with LogWriter.create(path, STARTED, durability="fast") as log:
-        for at in range(39):
+        for at in range(14):
             log.append(NoteAdded("n", at), f"0#{at + 1}")
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
-    ends = [sum(map(len, lines[:count])) for count in range(41)]
+    ends = [sum(map(len, lines[:count])) for count in range(16)]
     cut.write_bytes(whole)
     for at in range(len(whole), -1, -1):
         os.truncate(cut, at)
@@ -104,7 +105,7 @@ def test_every_cut_recovers_the_longest_valid_prefix(tmp_path: Path) -> None:
         assert (found.torn is not None) is (at != ends[entries] or at == 0)
 
 
-@pytest.mark.parametrize("where", range(0, 500, 23))
+@for_each("where", range(0, 500, 23))
 def test_a_cut_log_goes_on_where_it_was_whole(tmp_path: Path, where: int) -> None:
     """Cut somewhere in its last entries, resumed, and read to its new end."""
     path = tmp_path / "audit.jsonl"

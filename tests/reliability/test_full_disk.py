@@ -106,6 +106,7 @@ def _ends_correctly(folder: Path, runner: str, limits: range, *names: str) -> No
         assert sum("resumed" in row for row in rows if row["name"] == name) > len(limits) // 4
 
 
+@pytest.mark.long
 def test_a_run_ends_whose_disk_is_full(tmp_path: Path) -> None:
     """Plain or asynchronous, with children or without, whatever it makes of the error."""
     _ends_correctly(tmp_path, "in-process", range(1500, 7500, 1200), *PROGRAMS)

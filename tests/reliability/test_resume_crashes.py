@@ -23,6 +23,7 @@ import pytest
 import refold
 from tests.support import crash_programs
 from tests.support.crash_programs import PROGRAMS, pay, step
+from tests.support.loops import some
 from tests.support.unfinished import executed_in, lines_of
 
 ROOT = Path(__file__).parents[2]
@@ -118,12 +119,7 @@ def _check(run: Run, output: Any) -> None:
 
 @pytest.mark.parametrize(
     ("program", "call"),
-    [
-        ("one", "step0"),
-        pytest.param("one", "step2", marks=pytest.mark.long),
-        pytest.param("one", "pay1", marks=pytest.mark.long),
-        ("plain_one", "pay1"),
-    ],
+    some(1, [("one", "step0"), ("one", "step2"), ("one", "pay1"), ("plain_one", "pay1")]),
 )
 def test_a_run_killed_inside_a_tool_ends_as_if_it_had_not_been(
     program: str, call: str, tmp_path: Path
@@ -145,7 +141,8 @@ def test_a_run_killed_inside_a_tool_ends_as_if_it_had_not_been(
     _check(run, output)
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [2, 20])
 def test_many_kills_while_it_resumes(kills: int, tmp_path: Path) -> None:
     """Case 56: killed in the same call again and again, it ends all the same."""
     output = _expected("one")

@@ -1,12 +1,23 @@
-"""Tests of many small cases as one: a loop that fails with all that failed.
+"""Tests of many cases: small ones in one loop that lists all that failed, large ones as a sample.
 
 As parameters, a thousand names take longer to be collected than to be tested.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import pytest
+
+
+def some(number: int, values: Sequence[Any]) -> list[Any]:
+    """Return parameters of which the first so many are tried by default, the others as long tests.
+
+    Several names take tuples.
+    """
+    rest = (each if isinstance(each, tuple) else (each,) for each in values[number:])
+    return [*values[:number], *(pytest.param(*each, marks=pytest.mark.long) for each in rest)]
 
 
 def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]], Any]:
@@ -19,7 +30,7 @@ def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]]
     def looped(test: Callable[..., Any]) -> Any:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            failed: list[Exception] = []
+            failed: list[BaseException] = []
             above = fixtures.get("tmp_path")
             for number, case in enumerate(cases):
                 if above is not None:
@@ -28,11 +39,11 @@ def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]]
                 found = dict(zip(arguments, case if len(arguments) > 1 else (case,), strict=True))
                 try:
                     test(**found, **fixtures)
-                except Exception as error:  # noqa: BLE001 - of whatever kind: it is raised below
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised below
                     error.add_note(f"with {found!r:.300}")
                     failed.append(error)
             if failed:
-                raise ExceptionGroup(f"{len(failed)} of {len(cases)} cases", failed)
+                raise BaseExceptionGroup(f"{len(failed)} of {len(cases)} cases", failed)
 
         whole = inspect.signature(test)
         kept = [each for name, each in whole.parameters.items() if name not in arguments]

@@ -164,6 +164,7 @@ def test_what_failed_of_a_test_that_is_gone_is_named_and_what_is_no_log_is_not(
     assert named(suite) == ["recordings/test_it/test_was.failed.jsonl"]
 
 
+@pytest.mark.long
 def test_what_models_were_asked_is_its_tests(suite: Suite) -> None:
     """`refold_models` calls its recordings otherwise."""
     source = suite.recordings / "test_dig[tin].jsonl"

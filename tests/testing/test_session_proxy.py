@@ -174,6 +174,7 @@ def test_after_a_session_all_is_as_it_was(suite: Watched) -> None:
 OUTSIDE: Final = f"{CLIENT}\ndef test_outside():\n    assert ask('Hello!')\n{ASKS}"
 
 
+@pytest.mark.long
 def test_what_is_asked_outside_of_such_a_test_goes_where_it_went(suite: Watched) -> None:
     """With a key; without one, nobody is asked, and the client says why."""
     suite.write(test_it=OUTSIDE)

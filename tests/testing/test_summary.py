@@ -76,6 +76,7 @@ def test_a_change_that_stops_one_test_is_explained_there(suite: Suite) -> None:
     assert "refold: one change" not in said
 
 
+@pytest.mark.long
 def test_two_changes_are_two(suite: Suite) -> None:
     """Each with its tests."""
     source = TESTS.replace('["tin", "lead", "a b"]', '["tin", "lead", "a b", "ore", "clay"]')

@@ -12,6 +12,7 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.partial.sources import Sources
 from tests.support.forks import TOOLS, model, report
+from tests.support.loops import for_each
 
 PROGRAM = "tests.support.forks:report"
 
@@ -68,8 +69,8 @@ def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str,
     assert {tool.name for tool in found.tools} == {"get", "put"}
 
 
-@pytest.mark.parametrize(
-    ("said", "is_so"),
+@for_each(
+    "said, is_so",
     [
         ({}, True),
         ({"tools": ("recorded,app:TOOLS",)}, True),

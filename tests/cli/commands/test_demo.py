@@ -93,6 +93,7 @@ def _as_a_shell(word: str) -> list[str]:
     return sorted(map(str, Path().glob(word))) or [word]
 
 
+@pytest.mark.long
 def test_its_document_is_as_the_schema_says(sources: Path, tmp_path: Path, invoke: Invoke) -> None:
     log = tmp_path / "d.jsonl"
     began = time.monotonic()

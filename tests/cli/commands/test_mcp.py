@@ -202,6 +202,7 @@ def test_four_commands_run_at_once(
     assert all("done" in each for each in said), said
 
 
+@pytest.mark.long
 def test_nothing_is_written(runs: Path) -> None:
     before = {path.name: path.read_bytes() for path in runs.iterdir() if path.is_file()}
     named: dict[str, Any] = {"run": "audit.jsonl"}

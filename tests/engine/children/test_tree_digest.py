@@ -65,7 +65,7 @@ def _recorded(folder: str, name: str, shape: Shape, *tables: Any) -> refold.Reco
 
 
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(shapes, st.data())
 def test_tree_digests_are_equal_exactly_where_all_runs_did_the_same(
     shape: Shape, data: st.DataObject

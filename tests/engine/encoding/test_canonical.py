@@ -109,8 +109,8 @@ def test_an_odd_number_beside_a_null_is_refused_as_the_exact_walk_refuses_it(val
         encode([value, None])
 
 
-@pytest.mark.parametrize(
-    ("value", "pointer", "expected"),
+@for_each(
+    "value, pointer, expected",
     [
         ({"a": [1, float("nan")]}, "/a/1", "a finite number"),
         ({"a": None, "b": float("nan")}, "/b", "a finite number"),

@@ -12,6 +12,7 @@ import pytest
 import refold
 from refold import tools
 from refold.engine.encoding.parameters import names_nearest
+from tests.support.loops import for_each
 
 api: Any = refold
 """Seen by no type checker, so that calls can be wrong."""
@@ -21,8 +22,8 @@ async def child(_run: refold.Run, number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "near"),
+@for_each(
+    "call, name, near",
     [
         (lambda: api.Limits(timeout=10), "timeout", "timeout_seconds"),
         (lambda: api.Delegation(program=child, inputs=1), "inputs", "input"),

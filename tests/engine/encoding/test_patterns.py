@@ -13,9 +13,10 @@ from refold.engine.encoding.patterns import (
     compiled,
     glob_of,
 )
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     [
         r"def \w+\(",
@@ -53,8 +54,8 @@ def test_more_loops_look_at_less_of_a_line() -> None:
     assert sizes[-1] >= LINE_MIN
 
 
-@pytest.mark.parametrize(
-    ("pattern", "why"),
+@for_each(
+    "pattern, why",
     [
         ("(a+)+$", "repeats"),
         ("(a*){2,}", "repeats"),

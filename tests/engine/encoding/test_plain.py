@@ -16,6 +16,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.hints import field_names
 from refold.engine.encoding.plain import Moment, to_json
 from refold.engine.errors import NotCanonical
+from tests.support.loops import for_each
 
 
 class Color(enum.Enum):
@@ -49,8 +50,8 @@ class Report:
     points: tuple[Point, ...] = ()
 
 
-@pytest.mark.parametrize(
-    ("value", "plain"),
+@for_each(
+    "value, plain",
     [
         (None, None),
         (True, True),
@@ -86,8 +87,8 @@ def test_a_value_becomes_json_by_its_run_time_type(value: object, plain: Any) ->
     assert type(found) is type(plain)
 
 
-@pytest.mark.parametrize(
-    ("value", "pointer"),
+@for_each(
+    "value, pointer",
     [
         ({"a": [1, object()]}, "/a/1"),
         ({"a/b~c": b""}, "/a~1b~0c"),

@@ -11,6 +11,7 @@ from refold.engine.encoding.schemas import misfit, problem_of
 from refold.engine.errors import UsageError
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import Question
+from tests.support.loops import for_each
 
 DOUBLED: dict[str, Any] = {
     "$ref": "#/$defs/d0",
@@ -67,8 +68,8 @@ def test_a_schema_that_is_none_says_why(
         check_answer(Question(key="0#1", question="why", schema=schema), "a" * 60)
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
+@for_each(
+    "schema, good, bad",
     [
         (TREE, {"name": "a", "below": [{"name": "b", "below": []}]}, {"below": [{}]}),
         ({"pattern": "^[a-z]+$"}, "abc", "a" * 5000),

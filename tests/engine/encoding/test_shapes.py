@@ -25,6 +25,7 @@ import pytest
 
 from refold.engine.encoding.shapes import Shape, shape_of
 from refold.engine.errors import ToolRefused
+from tests.support.loops import for_each
 
 T = TypeVar("T")
 
@@ -93,8 +94,8 @@ def shape(hint: Any) -> Shape:
     return shape_of(hint, tool="probe", where="parameter 'x'")
 
 
-@pytest.mark.parametrize(
-    ("hint", "schema"),
+@for_each(
+    "hint, schema",
     [
         (str, {"type": "string"}),
         (int, {"type": "integer"}),
@@ -172,8 +173,8 @@ def test_every_schema_is_a_schema(hint: Any) -> None:
     assert shape(hint).typed
 
 
-@pytest.mark.parametrize(
-    ("hint", "typed"),
+@for_each(
+    "hint, typed",
     [
         (int, False),
         (float, False),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.shapes import hook_for, shape_of
 from refold.engine.encoding.strict import problems_of
+from tests.support.loops import for_each
 
 
 class Color(enum.Enum):
@@ -116,8 +117,8 @@ def test_what_was_written_is_read_back_equal(hint: Any, value: Any) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("hint", "value", "problem"),
+@for_each(
+    "hint, value, problem",
     [
         (int, "12", "expected an integer, found string '12'"),
         (int, True, "expected an integer, found boolean True"),

@@ -13,6 +13,7 @@ from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events import codec, events
 from refold.engine.events.outcome import Artifact, ChildRef, Fault, Outcome, Truncated, Usage
 from tests.support import started
+from tests.support.loops import for_each
 
 OUTCOME = Outcome(
     status="failed",
@@ -103,8 +104,8 @@ def test_members_stand_in_the_order_of_the_fields(event: events.Event) -> None:
     assert members == [name for name in fields if name in members]
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "pointer"),
+@for_each(
+    "kind, data, pointer",
     [
         ("timer.fired", {"virtual_us": "12"}, "/virtual_us"),
         ("timer.fired", {"virtual_us": 1.0}, "/virtual_us"),

@@ -27,6 +27,7 @@ from refold.engine.recording import recorder
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
+from tests.support.loops import for_each
 from tests.support.steps import fetch, search
 
 TOOLS = [search, fetch]
@@ -82,7 +83,7 @@ WAYS_OUT: dict[str, Callable[[asyncio.AbstractEventLoop], Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS_OUT)
+@for_each("way", WAYS_OUT)
 def test_a_way_out_is_refused_with_its_place_and_the_remedy(tmp_path: Path, way: str) -> None:
     """Sockets, threads, processes, signals, other loops: file, line, and `make it a tool`."""
 

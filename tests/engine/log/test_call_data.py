@@ -13,6 +13,7 @@ from refold.engine.events.codec import unstructure
 from refold.engine.events.events import Event, ToolCalled, ToolReturned
 from refold.engine.log import call_data
 from refold.engine.log.blobs import BLOB_MIN, encode_data
+from tests.support.loops import for_each
 
 TEXTS = st.text() | st.sampled_from(
     ["$esc", "\x7f", "\u202e", "\ud800", "\U000e0041", "x" * 300, "null"]
@@ -67,9 +68,7 @@ def test_no_name_breaks_them(name: str, effect: Any) -> None:
     assert made is None or made == of_event(ToolCalled(name, {"a": 1}, effect))
 
 
-@pytest.mark.parametrize(
-    "value", [None, True, 7, 1.5, "text", "Grüße", [1, [2]], {"a": None}, "y" * 20_000, []]
-)
+@for_each("value", [None, True, 7, 1.5, "text", "Grüße", [1, [2]], {"a": None}, "y" * 20_000, []])
 def test_most_values_need_no_event(value: Any) -> None:
     """Else nothing would be gained."""
     assert call_data.returned(value) == of_event(ToolReturned("ok", value))

@@ -18,6 +18,7 @@ from refold.engine.log.line import (
     stored_hash,
     trailer,
 )
+from tests.support.loops import for_each
 
 BODY = (
     b'{"seq":1,"kind":"note.added","call":"0#1","data":{"text":"a"},'
@@ -47,8 +48,8 @@ def test_data_is_cut_out_by_text_though_it_holds_the_same_text() -> None:
     assert data_of(body + trailer(b"a" * 64, body)) == evil
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@for_each(
+    "old, new",
     [
         (b'"seq":1', b'"seq":01'),
         (b'"seq":1', b'"seq": 1'),

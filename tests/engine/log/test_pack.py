@@ -21,6 +21,7 @@ from refold.engine.log import pack as packing
 from refold.engine.log.pack import opened, pack
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
+from tests.support.loops import for_each
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_nothing_behind_a_linked_folder_of_blobs_is_packed(tree: Path, tmp_path:
         assert not any("blobs" in name for name in zipfile.ZipFile(each).namelist())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "names",
     [
         ["../audit.jsonl"],

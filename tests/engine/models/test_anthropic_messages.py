@@ -14,6 +14,7 @@ from refold.engine.models.anthropic_messages import most_tokens
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from tests.support.api_answers import messages_events, sse
 from tests.support.corpus import Recorded, corpus, recorded_answers
+from tests.support.loops import for_each
 from tests.support.model_server import ANTHROPIC_PATH, Answer, ModelServer, answers_in
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "models" / "anthropic"
@@ -216,8 +217,8 @@ def test_a_stream_without_its_end_is_a_model_error(event: dict[str, Any], code: 
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("model", "most"),
+@for_each(
+    "model, most",
     [
         ("claude-3-haiku-20240307", 4096),
         ("claude-3-5-sonnet-latest", 8192),

@@ -12,6 +12,7 @@ from refold.engine.errors import ModelError, ScriptRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.models import FunctionModel, ScriptedModel, scripted
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+from tests.support.loops import for_each
 
 
 def asked(replies: int, **parameters: Any) -> ModelRequest:
@@ -186,8 +187,8 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
     assert model.complete(asked(0, agent="else")).stop_reason == "refusal"
 
 
-@pytest.mark.parametrize(
-    ("replies", "pointer", "expected"),
+@for_each(
+    "replies, pointer, expected",
     [
         (None, "", "a list of replies"),
         ("hello", "", "a list of replies"),

@@ -15,6 +15,7 @@ from refold.engine.errors import UsageError
 from refold.engine.observed.binding import Bindings, Joined, ValuePlace, ids_in, places_of
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.workspace.entries import MadeObject
+from tests.support.loops import for_each
 from tests.support.watched import ask, result, says, system, user
 
 WAS = {"folder": "/home/ann/proj", "home": "/home/ann", "tmp": "/tmp", "date": "2026-11-22"}
@@ -43,8 +44,8 @@ def same(recorded: str, now: str) -> bool:
     return bindings().joined(one(recorded), one(now)) is not None
 
 
-@pytest.mark.parametrize(
-    ("recorded", "now"),
+@for_each(
+    "recorded, now",
     [
         ("in /home/ann/proj.", "in /srv/copy/it."),
         ("/home/ann/proj/a.txt:3", "/srv/copy/it/a.txt:3"),
@@ -98,8 +99,8 @@ def test_a_home_beside_the_folder_is_bound_as_it_is_called_from_there() -> None:
     assert found.joined(one("in ../../eve-2/x"), one("in ../../../root-2/x")) is None
 
 
-@pytest.mark.parametrize(
-    ("recorded", "now"),
+@for_each(
+    "recorded, now",
     [
         ("/home/ann/proj-old/a", "/srv/copy/it-old/a"),
         ("/home/ann/proj.old", "/srv/copy/it.old"),

@@ -6,10 +6,11 @@ import pytest
 
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.profile import Profile
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "agent"),
+@for_each(
+    "tool, arguments, agent",
     [
         ("transfer_to_billing", {}, "billing"),
         ("transfer_to_agent", {"agent_name": "greeter"}, "greeter"),

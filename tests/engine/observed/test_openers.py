@@ -8,6 +8,7 @@ from refold.engine.observed.delegations import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.threads import Thread, UnansweredCall, system_of
 from refold.engine.wire.parts.exchange import Asked
+from tests.support.loops import for_each
 
 
 def _thread(scope: str, *calls: tuple[str, dict[str, Any]]) -> Thread:
@@ -72,8 +73,8 @@ def test_what_has_evidence_of_its_own_is_linked(
     assert (scope, f"{call} {how}") == ("0/1", expected)
 
 
-@pytest.mark.parametrize(
-    ("calls", "asked"),
+@for_each(
+    "calls, asked",
     [
         ([WEATHER], _asked("Which hotel in Bergen is best?")),
         ([WEATHER], _asked("Which hotel in Bergen is best?", system=OTHER)),

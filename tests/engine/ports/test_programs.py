@@ -38,6 +38,7 @@ from refold.engine.ports.programs import (
 from refold.engine.runners.recording import record
 from tests.support import child_programs
 from tests.support.child_programs import HERE, works
+from tests.support.loops import for_each
 
 
 class Callable:
@@ -68,7 +69,7 @@ def _changed(_run: Any, _input: Any) -> None: ...
 _changed.__signature__ = inspect.Signature()  # type: ignore[attr-defined]  # as decorators set it
 
 
-@pytest.mark.parametrize(
+@for_each(
     "program",
     [
         works,

@@ -22,6 +22,7 @@ from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 
 @attrs.frozen
@@ -442,7 +443,7 @@ def test_an_answer_may_be_a_report_with_artifacts() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         "",

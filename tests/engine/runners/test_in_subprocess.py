@@ -118,6 +118,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
     """Its `__main__` is the stub in the child: the file that runs is referred to instead.
 

@@ -19,6 +19,7 @@ from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.secrets.redaction import marker_of, narrowed
 from refold.engine.secrets.vault import Vault
 from tests.support import secretive
+from tests.support.loops import for_each
 
 CANARIES: list[str] = [
     *(f"canary-{number:02}-{'xyz' * (number % 4)}A1b2" for number in range(14)),
@@ -38,7 +39,7 @@ def is_sought(canary: str, encoding: str) -> bool:
     return len(canary) >= 8 or not (encoding.startswith("base64") or encoding == "hex")
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@for_each("encoding", ENCODINGS)
 def test_a_secret_is_found_in_each_encoding(encoding: str) -> None:
     """Exact values are looked for as they are, and as the usual encodings have them."""
     sought = [canary for canary in CANARIES if is_sought(canary, encoding)]
@@ -311,7 +312,7 @@ def test_without_rules_nothing_is_said_and_nothing_searched(tmp_path: Path) -> N
     assert recording.output == "[redacted]"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [
         {"secrets": "one text"},

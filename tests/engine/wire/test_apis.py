@@ -14,12 +14,13 @@ from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken
 from refold.engine.wire.parts.exchange import Asked
 from tests.support.api_bodies import BODIES, PATHS, changed, plain
 from tests.support.corpus import RecordedExchange, corpus, recorded_exchanges
+from tests.support.loops import for_each
 
 CHAT = PATHS["chat"]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "api"),
+@for_each(
+    "method, path, api",
     [
         ("POST", "/v1/chat/completions", "chat"),
         ("post", "/chat/completions/", "chat"),
@@ -64,8 +65,8 @@ def test_anthropic_on_bedrock_is_read_as_anthropics() -> None:
         assert read_request("POST", path, nova).api == "other"
 
 
-@pytest.mark.parametrize(
-    ("body", "kept"),
+@for_each(
+    "body, kept",
     [
         (b"", None),
         (b'{"a": [1]}', {"a": [1]}),

@@ -20,6 +20,7 @@ from refold.engine.workspace.entries import (
 )
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from tests.support.folders import entries
+from tests.support.loops import for_each
 
 OID = "a" * 40
 SHA = "b" * 64
@@ -110,7 +111,7 @@ _START: dict[str, Any] = START.as_event().data
 _REPOSITORY: dict[str, Any] = _START["repositories"][0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         {},

@@ -7,6 +7,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.workspace.left_out import OF_AIDER, folder_of, is_key, is_volatile
 from tests.support.folders import repository
+from tests.support.loops import for_each
 
 
 def test_the_folder_is_the_work_tree_or_where_the_command_starts(
@@ -48,7 +49,7 @@ def test_a_folder_that_is_none_or_another_is_refused(tmp_path: Path) -> None:
             folder_of(tmp_path / "a", str(tmp_path / named))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [".env", ".env.local", ".ENV", ".envrc", "x/.env.production", "server.pem", "id_rsa",
      "id_ed25519.old", ".netrc", "_netrc", ".npmrc", ".pypirc", "tls.key", "a.p12",

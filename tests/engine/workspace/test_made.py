@@ -193,7 +193,7 @@ def check(template: Path, steps: list[Sequence[str]], edit: tuple[str, int, Sequ
                     assert is_bound == (one[:length] == other[:length] or right.get(one) == other)
 
 
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(st.lists(STEP, min_size=3, max_size=9), EDITS)
 def test_no_wrong_commit_is_bound_and_every_right_one_is(
     template: Path, steps: list[Sequence[str]], edit: tuple[str, int, Sequence[str]]

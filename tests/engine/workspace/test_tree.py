@@ -11,6 +11,7 @@ from refold.engine.errors import FolderRefused
 from refold.engine.workspace import tree as trees
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from tests.support.folders import entries
+from tests.support.loops import for_each
 
 OID = "a" * 40
 SHA = "b" * 64
@@ -43,8 +44,8 @@ def _own(path: str, mode: str = "100644") -> list[Any]:
     return [path, mode, "own", SHA, 3]
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
+@for_each(
+    "text, named",
     [
         (_lines(_own("../x")), "../x"),
         (_lines(_own("/etc/passwd")), "/etc/passwd"),

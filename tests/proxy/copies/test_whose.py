@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.proxy.copies.whose import Decision, Files, PathStates, fate_of, is_own
+from tests.support.loops import for_each
 
 FILES: tuple[Files, ...] = ("recorded", "own", "edits", "today")
 STATES = st.sampled_from(["", "a", "b", "c"])
@@ -54,8 +55,8 @@ def test_what_the_run_changed_begins_as_recorded(path: PathStates) -> None:
     assert fate_of(changed, "edits") in ("known", "lent", "missing", "kept")
 
 
-@pytest.mark.parametrize(
-    ("states", "expected"),
+@for_each(
+    "states, expected",
     [
         (PathStates(now="new", known=["old"]), "used"),
         (PathStates(now="", known=["old"], is_committed=True, in_git=True), "used"),

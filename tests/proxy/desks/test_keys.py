@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.proxy.desks.keys import ADDRESS, Secrets
+from tests.support.loops import for_each
 
 DRAWN = "q7Rk2Zt9Xw4LmB8vYc3N"
 CHOSEN = "my-very-own-secret"
@@ -66,8 +67,8 @@ def test_what_only_looks_a_little_like_one_stays(text: str) -> None:
     assert scrub(Secrets(), text) == text
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("authorization", f"Bearer {DRAWN}"),
         ("authorization", DRAWN),
@@ -132,7 +133,7 @@ def test_a_path_a_short_value_and_a_count_are_no_secret(tmp_path: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         ["agent", "--api-key", DRAWN],

@@ -221,6 +221,7 @@ def test_a_replay_may_be_recorded(hello: Path, tmp_path: Path) -> None:
     assert first == second
 
 
+@pytest.mark.long
 def test_a_large_answer_of_a_recorded_replay_is_whole(tmp_path: Path) -> None:
     """Though its texts are blobs."""
     log, into = tmp_path / "run.jsonl", tmp_path / "again.jsonl"

@@ -8,12 +8,13 @@ from refold.engine.errors import UsageError
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.profiles import led, profile_asking, profile_of, shipped
+from tests.support.loops import for_each
 
 URL = 'openai_base_url="http://h/w/openai"'
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
+@for_each(
+    "command, name",
     [
         ("claude -p hello", "Claude Code"),
         ("/opt/bin/claude.exe -p hello", "Claude Code"),

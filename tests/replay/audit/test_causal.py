@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
 
 from refold.engine.events.events import (
     ChildFinished,
@@ -29,6 +28,7 @@ from refold.engine.log.line import parts_of
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.causal import Causality, Problem
+from tests.support.loops import for_each
 from tests.support.started import STARTED
 
 ROOT = attrs.evolve(
@@ -73,7 +73,7 @@ def _found(path: Path) -> list[tuple[int, Problem]]:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "lines",
     [
         [(CALL, "0#1"), (BACK, "0#1")],
@@ -97,8 +97,8 @@ def test_what_a_run_can_do_is_accepted(tmp_path: Path, lines: list[Line]) -> Non
     assert problems(tmp_path, lines) == []
 
 
-@pytest.mark.parametrize(
-    ("lines", "what"),
+@for_each(
+    "lines, what",
     [
         ([(BACK, "0#1")], "request"),
         ([(CALL, "0#1"), (BACK, "0#1"), (BACK, "0#1")], "request"),

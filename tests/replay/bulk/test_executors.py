@@ -17,6 +17,7 @@ from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import LogResult
 from tests.support import bulk_programs as programs
 from tests.support.executors import Losing
+from tests.support.loops import some
 
 PROGRAM = "tests.support.bulk_programs:leaving"
 
@@ -33,9 +34,7 @@ def _rows(logs: Any, executor: Executor | None = None, **options: Any) -> list[L
     return [attrs.evolve(row, seconds=0) for row in report.logs]
 
 
-@pytest.mark.parametrize(
-    "pool", [ProcessPoolExecutor, pytest.param(ThreadPoolExecutor, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("pool", some(1, [ThreadPoolExecutor, ProcessPoolExecutor]))
 def test_the_rows_are_the_same_on_any_executor(
     pool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +52,7 @@ def test_the_rows_are_the_same_on_any_executor(
     assert sorted(row.log for row in told) == [str(log) for log in logs]
 
 
+@pytest.mark.long
 def test_what_a_lost_worker_had_is_done_again_and_counted_once(tmp_path: Path) -> None:
     """A worker is killed three times in mid-run, and nothing of it shows."""
     logs = _logs(tmp_path, ["stay"] * 4)
@@ -66,6 +66,7 @@ def test_what_a_lost_worker_had_is_done_again_and_counted_once(tmp_path: Path) -
     assert Counter(told) == Counter(map(str, logs))
 
 
+@pytest.mark.long
 def test_a_log_that_no_worker_survives_is_named(tmp_path: Path) -> None:
     """And the rest goes on: of a chunk that is lost, the pieces are done again."""
     logs = _logs(tmp_path, ["stay"] * 4)
@@ -79,6 +80,7 @@ def test_a_log_that_no_worker_survives_is_named(tmp_path: Path) -> None:
     assert losing.chunks[-3:] == [["2-log.jsonl"]] * 3
 
 
+@pytest.mark.long
 def test_an_executor_that_loses_everything_is_left(tmp_path: Path) -> None:
     """The rest is done here: a report without them would be none."""
     logs = _logs(tmp_path, ["stay"] * 12)

@@ -117,6 +117,7 @@ def test_a_log_that_ends_even_the_helper_is_named(
     assert [log.log for log in report.logs] == [str(log) for log in logs]
 
 
+@pytest.mark.long
 def test_what_one_replay_leaves_behind_no_other_sees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +264,7 @@ def test_an_interrupt_ends_all_of_it(tmp_path: Path) -> None:
     assert not _is_alive(fork)
 
 
+@pytest.mark.long
 def test_programs_that_cannot_be_imported_elsewhere_are_replayed_here(tmp_path: Path) -> None:
     """A script that needs its arguments: in this process, as `reexecute` would."""
     script = tmp_path / "script.py"

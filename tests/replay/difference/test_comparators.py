@@ -5,10 +5,11 @@ import pytest
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.replay.difference.comparators import comparator
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("rule", "recorded", "now", "is_same"),
+@for_each(
+    "rule, recorded, now, is_same",
     [
         ("exact", {"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
         ("exact", [1, 2], [2, 1], False),

@@ -8,6 +8,7 @@ import pytest
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.suggesting import in_any_order, suggestions
+from tests.support.loops import for_each
 from tests.support.watched import ask, result, says, system, user
 
 
@@ -26,8 +27,8 @@ def both(one: str, other: str) -> tuple[Asked, Asked]:
     return ask(system(one), user("Hello")), ask(system(other), user("Hello"))
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
+@for_each(
+    "before, after",
     [
         ("Today is 2026-11-21.", "Today is 2027-01-02."),
         ("Today is Saturday, 21 November 2026.", "Today is Friday, 1 May 2027."),

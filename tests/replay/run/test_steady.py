@@ -9,14 +9,15 @@ import pytest
 from refold.replay.run.steady import Steady
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text
+from tests.support.loops import for_each
 from tests.support.watched import record, says, system, talk, user
 
 TOOL: Final = {"type": "function", "name": "walk"}
 RULES: Final = {"folders": {"folder": "/home/ann/proj", "home": "/home/ann"}}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@for_each(
+    "text, shown",
     [
         ("Today's date is 2026-11-23.", "Today's date is <date>."),
         ("at 2026-11-23T10:15:03.5Z exactly", "at <date> exactly"),

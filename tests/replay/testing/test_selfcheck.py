@@ -37,6 +37,7 @@ from tests.support.checked_programs import (
     steady,
     unsteady,
 )  # fmt: skip
+from tests.support.loops import some
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
@@ -52,6 +53,7 @@ def test_a_run_that_does_the_same_again_is_returned(tmp_path: Path) -> None:
     assert (recording.output, recording.warnings) == (2, ())
 
 
+@pytest.mark.long
 def test_what_it_read_beside_run_is_a_warning(tmp_path: Path) -> None:
     """Case 54: it did the same by luck, or because nothing hangs on it; with file and line."""
     recording = refold.record(clocked, 1, log=tmp_path / "a.jsonl", check=True)
@@ -263,7 +265,7 @@ def resumed(program: Any, log: Path, **options: Any) -> refold.Recording:
     return refold.resume(log, program, tools=[load], answers=answers, **options)
 
 
-@pytest.mark.parametrize("program", [of_the_tools_variable, of_the_childs_variable])
+@pytest.mark.parametrize("program", some(1, [of_the_tools_variable, of_the_childs_variable]))
 def test_a_result_that_depends_on_state_beside_the_log_is_warned_of(
     program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

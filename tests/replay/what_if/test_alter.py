@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from refold.replay.what_if.alter import (
     altered_within,
     failed_event,
 )
+from tests.support.loops import for_each
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
@@ -61,8 +61,8 @@ def test_all_leaves_change_at_once(value: Any) -> None:
         assert kind_of(first).keys() == kind_of(value).keys()
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@for_each(
+    "value, expected",
     [
         ("text", "text (altered)"),
         ("12", "11"),

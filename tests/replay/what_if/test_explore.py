@@ -320,7 +320,7 @@ def test_the_opposite_order_is_among_the_first_ten(tmp_path: Path, count: int) -
     assert report.changes or not in_order
 
 
-@pytest.mark.parametrize(("orders", "seed"), [(40, 0), (121, 0), (121, 2), (150, 0)])
+@pytest.mark.parametrize(("orders", "seed"), [(40, 0), (121, 2)])
 def test_all_orders_are_all_there_are(tmp_path: Path, orders: int, seed: int) -> None:
     """A search says so only where it tried every one, whatever it tried out of turn."""
     report = explored(tmp_path, gathered, list("abcde"), orders=orders, seed=seed)

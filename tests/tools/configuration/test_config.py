@@ -10,6 +10,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.configuration.config import Config, Pool, load_config, spawn_settings
+from tests.support.loops import for_each
 
 WHOLE = """
 tools:
@@ -82,8 +83,8 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
     assert load_config(tmp_path).spawn is None
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "pointer", "why"),
+@for_each(
+    "text, line, pointer, why",
     [
         ("tols: {}\n", 1, "tols", "the nearest: tools"),
         ("tools:\n  spwan: {}\n", 2, "tools.spwan", "the nearest: spawn"),

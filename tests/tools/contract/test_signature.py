@@ -10,6 +10,7 @@ from refold.engine.encoding.canonical import encode, loads
 from refold.engine.errors import ArgumentsRefused, ToolRefused
 from refold.engine.ports.ports import CallContext
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -99,8 +100,8 @@ class Shelf:
         return title
 
 
-@pytest.mark.parametrize(
-    ("function", "where", "advice"),
+@for_each(
+    "function, where, advice",
     [
         (_starred, "parameter 'values'", "name each parameter"),
         (_keyed, "parameter 'context'", "without"),

@@ -147,6 +147,7 @@ def test_a_list_longer_than_what_is_left_is_refused_one_by_one(
     assert refold.reexecute(log, chosen, session=Counting()).identical
 
 
+@pytest.mark.long
 def test_children_in_other_processes_have_their_plans_and_the_callers_items(
     tmp_path: Path,
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_sixth_dialect_is_one_file(
     assert report.children == 1
 
 
+@pytest.mark.long
 def test_a_sixth_row_is_one_of_the_shipped(tmp_path: Path) -> None:
     """Its file, row and maker are all: an agent names it, and its run replays without tools."""
     (tmp_path / "handoff_dialect.py").write_text(SIXTH)

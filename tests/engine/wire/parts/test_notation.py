@@ -20,6 +20,7 @@ from refold.engine.wire.parts.notation import (
     read_json,
     says,
 )
+from tests.support.loops import for_each
 
 VALUES = st.recursive(
     st.one_of(
@@ -73,8 +74,8 @@ def test_bytes_are_read_as_their_text_is(
     assert _read(content) == _read(content.decode())
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("9223372036854775807", 9223372036854775807),
         ("9223372036854775808", {"$json": "9223372036854775808"}),
@@ -152,8 +153,8 @@ def test_content_says_the_texts_of_its_parts() -> None:
     assert says({"text": "a"}) == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
+@for_each(
+    "arguments, expected",
     [
         ('{"a": 1}', {"arguments": {"a": 1}}),
         ({"a": 1}, {"arguments": {"a": 1}}),

@@ -12,6 +12,7 @@ from refold.engine.wire.apis import read_request
 from refold.engine.wire.parts.notation import object_in
 from refold.engine.wire.parts.remembered import Remembered
 from tests.support.api_bodies import BODIES, PATHS, changed
+from tests.support.loops import for_each
 
 MEMBERS = {"chat": "messages", "messages": "messages", "responses": "input"}
 
@@ -72,7 +73,7 @@ def test_what_is_no_json_is_none(texts: list[str], data: st.DataObject) -> None:
         assert remembered.object_in(body, "messages")[0] == object_in(body)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",

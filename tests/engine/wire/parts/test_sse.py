@@ -4,10 +4,11 @@ import time
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.wire.parts.sse import EventParser, ServerEvent
+from tests.support.loops import for_each
 
 
 def events(stream: bytes, *sizes: int, bytes_max: int = 1000) -> list[ServerEvent]:
@@ -20,8 +21,8 @@ def events(stream: bytes, *sizes: int, bytes_max: int = 1000) -> list[ServerEven
     return found
 
 
-@pytest.mark.parametrize(
-    ("stream", "expected"),
+@for_each(
+    "stream, expected",
     [
         (b"data: a\n\n", [("", b"a")]),
         (b"data:a\n\n", [("", b"a")]),
@@ -52,7 +53,6 @@ def test_a_stream_reads_alike_in_any_chunking(
         assert events(stream, at) == wanted
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     pieces=st.lists(
         st.sampled_from(
