@@ -2,11 +2,13 @@
 
 Causes are followed as recorded: an outcome answers its request; a request was made in the step that
 the last outcome opened; a child was started by its parent's entry; a model request carries the
-answers and tool results of its conversation; a child's outcome is the end of its log. Earlier
-outcomes in the same scope, or in one below, may also matter, but only the program knows, so they
-are included only if every entry is requested. Executes nothing. Rules: CONTRACT.md §3.2, §14.14.
+answers and tool results of its conversation; a child's outcome is the end of its log; files changed
+while calls ran. Earlier outcomes in the same scope, or in one below, may also matter, but only the
+program knows, so they are included only if every entry is requested. Executes nothing. Rules:
+CONTRACT.md §3.2, §14.14.
 """
 
+import contextlib
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -23,9 +25,9 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
-from refold.engine.errors import EntryMissing, LogDamaged, LogError, LogMissing
+from refold.engine.errors import EntryMissing, FolderRefused, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_above, scope_of
-from refold.engine.events.events import COMPLETES, FROM_WORLD, REQUEST_KINDS, UNSEEN
+from refold.engine.events.events import COMPLETES, FOLDER, FROM_WORLD, REQUEST_KINDS, UNSEEN
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.descriptors import holding
 from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
@@ -41,6 +43,7 @@ How = Literal[
     "carries",
     "ends with",
     "concerns",
+    "during",
     "started by",
     "raises",
     "earlier",
@@ -49,8 +52,9 @@ How = Literal[
 
 Otherwise, how the entry that it led to depends on it: that one happened `after` it, in the step
 that it opened; `answers` it; `carries` it, as a message; is the outcome of a child that `ends with`
-it; `concerns` it, for example cancels it; is the first line of a run `started by` it; is the end of
-a run that `raises` its error; or had it `earlier`, in its scope or in one below.
+it; `concerns` it, for example cancels it; is a change of files `during` it; is the first line of a
+run `started by` it; is the end of a run that `raises` its error; or had it `earlier`, in its scope
+or in one below.
 """
 
 _LINK, _BESIDE = 1, 2
@@ -313,7 +317,7 @@ class _Logs:
             return
         direct: dict[int, How] = {}
         role = log.roles[seq]
-        other: How = "answers" if role & _ANSWERS else "concerns" if role & _CONCERNS else "carries"
+        other: How = next((how for bit, how in _HOWS if role & bit), "carries")
         if log.causes[seq] != _NONE:
             raises = role & _LAST and role & _MORE
             direct[log.causes[seq]] = other if role & _ASKED else "raises" if raises else "after"
@@ -377,9 +381,14 @@ class _Logs:
         return self._logs[path]
 
 
-_ANSWERS, _CONCERNS, _WORLDS, _LAST, _ASKED, _MORE, _REQUEST = 1, 2, 4, 8, 16, 32, 64
+_ANSWERS, _CONCERNS, _WORLDS, _LAST, _ASKED, _MORE, _REQUEST, _FILES = 1, 2, 4, 8, 16, 32, 64, 128
 """What an entry is: `_ASKED`, its cause is the request that it is about; `_MORE`, it has other
 direct causes."""
+_HOWS: Final[tuple[tuple[int, How], ...]] = (
+    (_ANSWERS, "answers"),
+    (_CONCERNS, "concerns"),
+    (_FILES, "during"),
+)
 _ROLES: Final = {
     **dict.fromkeys(FROM_WORLD | UNSEEN, _WORLDS),
     **dict.fromkeys(COMPLETES, _ANSWERS),
@@ -387,6 +396,7 @@ _ROLES: Final = {
     "effect.cancelled": _CONCERNS,
     "effect.late": _WORLDS | _CONCERNS,
     "run.finished": _LAST,
+    FOLDER: _FILES,
 }
 """The relation of each kind of entry to the program; a kind that is missing is the program's."""
 
@@ -420,6 +430,9 @@ class _Log(LogFold):
         """By entry: its scope, one text for all of it."""
         self._open: dict[str, int] = {}
         """By call key: open requests."""
+        self._since: dict[str, int] = {}
+        """By call key: requests that ended since files changed last; of a log with files."""
+        self._has_files = False
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
@@ -490,7 +503,9 @@ class _Log(LogFold):
         if kind in REQUEST_KINDS:
             self._open[call] = entry.seq
         elif role & _ANSWERS or kind == "effect.late":
-            self._open.pop(call, None)  # nothing of it comes later
+            ended = self._open.pop(call, None)  # nothing of it comes later
+            if ended is not None and self._has_files:
+                self._since[call] = ended
         if self._every:
             self._take_scope(call, entry.seq)
         if role & _LAST:
@@ -504,8 +519,27 @@ class _Log(LogFold):
             self.causes[-1] = raised
             self._take_beside(entry.seq, cause)
 
+    def _take_files(self, entry: Entry) -> None:
+        """Let a change of files be led to by the calls that can have made it, the latest first."""
+        from refold.engine.workspace.entries import FolderChanged, read_entry  # noqa: PLC0415 - few logs have folders
+
+        changed = read_entry(whole_data(entry, self._path, self._blobs))
+        if isinstance(changed, FolderChanged):
+            running = self._since | self._open
+            calls = {call for change in changed.changes for call in changed.suspects(change)}
+            found = sorted((running[call] for call in calls if call in running), reverse=True)
+            if found:
+                self.causes[-1] = found[0]
+                self.roles[-1] |= _ASKED
+            for at in found[1:]:
+                self._take_beside(entry.seq, at)
+        self._has_files, self._since = True, {}
+
     def _take_other(self, entry: Entry, call: str) -> None:
         match entry.kind:
+            case kind if kind == FOLDER:
+                with contextlib.suppress(LogDamaged, FolderRefused):
+                    self._take_files(entry)
             case "run.started":
                 parent = entry.data.get("parent")
                 self.parent = parent if isinstance(parent, dict) else None

@@ -52,6 +52,8 @@ class _Start:
     asked: _Asked = _Asked()
     """Without members where the log does not have it, of a rejected start."""
     outcome: Outcome | None = None
+    ended_us: int | None = None
+    """When the outcome was written."""
     late: str = ""
     """The status of an outcome that came too late to be delivered."""
     tool: str = ""
@@ -144,9 +146,11 @@ class ProgramLog(Reading):
                     tool = asked.tool if event.delegation else self._dialect(call)
                     self._starts[call] = _Start(call, asked=asked, tool=tool)
                 self._starts[call].outcome = event.outcome
+                self._starts[call].ended_us = meta.get("wall_us")
             case events.RunFinished():
                 self._left = {
                     "where": raised_at(meta),
+                    "ended_us": meta.get("wall_us"),
                     "refused": refused_in(meta),
                     "artifacts": tuple(
                         (each["kind"], each.get("name", "")) for each in event.artifacts or ()
@@ -194,8 +198,9 @@ class ProgramLog(Reading):
             usage = reduce(Usage.plus, (each.usage for each in children), self._own.usage)
             told = told | {"usage": usage}
         own = self.facts() | self._left
+        merged = own | told if is_joined else told | own
         return RunNode(
-            **(own | told if is_joined else told | own),
+            **(merged | {"ended_us": (told | own).get("ended_us")}),
             **self._own.facts(),
             offered=self._offered(),
             outlived_by=sum(
@@ -259,6 +264,7 @@ class ProgramLog(Reading):
             "tools_granted": None if asked.tools is None else tuple(asked.tools),
             "is_joined": outcome is not None,
             "status": start.late or UNFINISHED,
+            "ended_us": start.ended_us,
         }
         if outcome is not None:
             names = ("status", "error", "truncated", "usage", "duration_ms")

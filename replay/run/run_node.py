@@ -152,6 +152,8 @@ class RunNode(Document):
     """Hash of the last of them."""
     duration_ms: int | None = None
     """How long it ran: the time between a crash or a question and its resume is not counted."""
+    ended_us: int | None = None
+    """When its end was written, in microseconds since 1970; `None` if that is not recorded."""
     guarantee: str = ""
     """`matched` for a watched command, which did not run on the kernel (CONTRACT.md §16); the nodes
     below it are conversations, as observed."""

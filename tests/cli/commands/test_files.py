@@ -10,6 +10,8 @@ from click.testing import Result
 
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
+from refold.engine.log.reader import read_entries
+from refold.replay.observed.folder import folder_diffs
 from refold.replay.testing.snapshot import delegation_text
 from tests.support.editing import record_edits
 from tests.support.folders import git
@@ -88,6 +90,18 @@ def test_each_conversation_shows_what_it_changed(recorded: Path, invoke: Invoke)
     assert "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n" in diffs
     assert "Edit" in diffs
     assert "+++ /dev/null" in diffs
+
+
+def test_a_change_leads_to_the_calls_that_can_have_made_it(recorded: Path, invoke: Invoke) -> None:
+    """They ran when the folder was looked at, or ended since it was before."""
+    entries = {entry.seq: entry for entry in read_entries(recorded)}
+    made = {seq: calls for seq, calls, _, _ in folder_diffs(recorded, has_diffs=False) if calls}
+    assert made
+    for seq, calls in made.items():
+        causes = json.loads(invoke("why", recorded, str(seq), "--json").stdout)["causes"]
+        direct = [each for each in causes if each["of"] == 0]
+        assert {(each["how"], each["call"]) for each in direct} == {("during", c) for c in calls}
+        assert {entries[each["seq"]].kind for each in direct} == {"tool.called"}
 
 
 def test_a_repository_that_lost_its_files_is_named(

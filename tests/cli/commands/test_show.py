@@ -13,7 +13,9 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
+from refold.engine.log.names import tree
 from refold.engine.log.pack import pack
+from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
@@ -157,6 +159,26 @@ def test_counts_say_how_many_ended_how_and_failed_shows_those(
     assert "completed echo" not in part
     assert "failed    breaks" in part
     assert "2 subagents: 1 completed, 1 failed" in part
+    assert "failed first" not in part
+
+
+async def of_three_all_fail(run: Run, _input: None) -> None:
+    first, second = [await run.start(Delegation(program=breaks, input=None)) for _ in range(2)]
+    await run.join(second)
+    (await run.join(first))[0].result()
+
+
+def test_of_several_failures_the_first_is_marked(tmp_path: Path, invoke: Invoke) -> None:
+    """By when each run ended, not by when its parent was told, nor by the order of starts."""
+    log = record(of_three_all_fail, None, log=tmp_path / "a.jsonl").log
+    ends = {at: [*read_entries(path)][-1].meta["wall_us"] for at, path in enumerate(tree(log))}
+    ended = sorted((1, 2), key=ends.__getitem__)
+
+    lines = invoke("show", log, "--failed").stdout.splitlines()
+
+    assert [line for line in lines if "failed first" in line] == [
+        line for line in lines if f"breaks {ended[0]}" in line
+    ]
 
 
 def test_where_nothing_failed_the_counts_alone_are_shown(survey_log: Path, invoke: Invoke) -> None:

@@ -30,7 +30,7 @@ from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.reading import Reading
-from refold.replay.run.run_node import COMPLETED, RunNode
+from refold.replay.run.run_node import CANCELLED, COMPLETED, RunNode
 from refold.replay.run.totals import below, totals
 
 _PAGE: Final = """
@@ -200,7 +200,8 @@ def _tree(
         output.document(log.named(document, "children") | whole)
     else:
         if shown is not None:
-            print_tree(shown, details=details)
+            first = _first_failed(shown) if failed else None
+            print_tree(shown, details=details, marked=(first, "  failed first"))
         _print_totals(tree)
         if prices is not None:
             answers = words.counted(prices.answers, "answer")
@@ -272,6 +273,13 @@ def _part(node: RunNode, *, failed: bool, notable: bool) -> RunNode | None:
     found = tuple(each for each in parts if each is not None)
     is_shown = (failed and node.status != COMPLETED) or (notable and node.notable)
     return attrs.evolve(node, children=found) if found or is_shown else None
+
+
+def _first_failed(tree: RunNode) -> RunNode | None:
+    """Return the run that failed before the others did; `None` if fewer than two failed."""
+    fine = (COMPLETED, CANCELLED)
+    ended = [each for each in below(tree) if each.ended_us and each.status not in fine]
+    return min(ended, key=lambda each: each.ended_us or 0) if len(ended) > 1 else None
 
 
 def _print_totals(tree: RunNode) -> None:

@@ -39,6 +39,7 @@ The relation of an entry to the line above it:
   carries     an entry whose text was sent to the model with it
   ends with   the last entry of the child whose outcome it is
   concerns    the request that it cancels, or answers too late
+  during      a call that ran while the files changed
   started by  the entry of the parent's log that started this run
   earlier     an earlier entry of the same task or of one below (with --all)
 """

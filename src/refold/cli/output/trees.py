@@ -31,13 +31,19 @@ _LEVELS_MAX: Final = 12
 """Levels that are indented; what lies deeper is shown at this one."""
 
 
-def print_tree(node: RunNode, *, details: bool = False) -> None:
-    """Print the tree below `node`; with `details`, what each run was granted and used too."""
+def print_tree(
+    node: RunNode, *, details: bool = False, marked: tuple[RunNode | None, str] = (None, "")
+) -> None:
+    """Print the tree below `node`; with `details`, what each run was granted and used too.
+
+    One run is `marked` with a text.
+    """
     stack: list[tuple[RunNode, str, str, tuple[str, ...]]] = [(node, "", "", ())]
     while stack:
         current, lead, below, above = stack.pop()
         is_told = not details and current.models != above  # else it has its caller's
-        _print_run(current, lead, below, details=details, is_model_told=is_told)
+        mark = marked[1] if current is marked[0] else ""
+        _print_run(current, lead, below, mark, details=details, is_model_told=is_told)
         nested = [(*each, current.models) for each in branches(current.children, below)]
         if len(below) >= 3 * _LEVELS_MAX:
             nested = [(child, below, below, current.models) for child in current.children]
@@ -53,7 +59,9 @@ def branches(children: Sequence[_T], below: str) -> list[tuple[_T, str, str]]:
     ]
 
 
-def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_told: bool) -> None:
+def _print_run(
+    node: RunNode, lead: str, below: str, mark: str, *, details: bool, is_model_told: bool
+) -> None:
     who = run_name(node.name, node.input) or "(never started)"
     number = f" {node.number}" if node.number else ""
     took = (
@@ -67,6 +75,7 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_
         (f"{status:<{_STATUS_WIDTH}}", style),
         (f" {who}{number}", "bold"),
         (took, "dim"),
+        (mark, "yellow"),
         *_handed_over(node),
         cut=True,
     )
