@@ -45,10 +45,13 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("recrod='once'", "unknown argument 'recrod'; known: files, network, record"),
+        ("recrod='once'", "unknown argument 'recrod'; known: files, network, on_miss, record"),
         ("record='onec'", "record='onec': expected one of none, once, new_episodes, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
-        ("'once'", "only takes named arguments: files, network, record, recordings, tokens"),
+        (
+            "'once'",
+            "only takes named arguments: files, network, on_miss, record",
+        ),
         ("tools=search", "tools: expected a list of tools"),
         ("tokens='no'", "tokens='no': expected one of True, False"),
         ("recordings=3", "recordings: expected a folder"),

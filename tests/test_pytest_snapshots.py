@@ -49,6 +49,22 @@ def stored(suite: Suite) -> dict[str, str]:
     return {str(path.relative_to(suite.folder)): path.read_text("utf-8") for path in files}
 
 
+def test_a_snapshot_without_words_survives_a_new_recording(suite: Suite) -> None:
+    """And no other delegation."""
+    suite.write(
+        test_it=SNAPSHOTS.replace("(name=", "(words=False, name=").replace(
+            "recording == delegation_snapshot\n", "recording\n"
+        ).replace("    assert recording.output == snapshot\n", "")
+    )  # fmt: skip
+    suite.passes("--refold-record=all", "--snapshot-update")
+
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    suite.passes("--refold-record=all")
+
+    suite.edit("agent", "program=digger", "program=digger, limits=refold.Limits(max_children=3)")
+    assert "limits: max_children 3" in suite.fails("--refold-record=all")
+
+
 # --- snapshots of tests that fail ------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ made safe to print.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
@@ -120,15 +120,20 @@ def _facts(node: RunNode, above: dict[str, Any], *, volatile: bool) -> Iterator[
     yield from _task(node, volatile=volatile)
     if node.tools_granted is not None:
         yield f"granted: {printable(', '.join(node.tools_granted)) or 'no tools'}"
-    rest = () if volatile else SPENT & above.keys()
-    if caps := [f"{name} {_json(cap)}" for name, cap in node.narrowed.items() if name not in rest]:
-        yield f"limits: {', '.join(caps)}"
+    if caps := caps_of(node, () if volatile else SPENT & above.keys()):
+        yield f"limits: {caps}"
     yield from _spent(node, volatile=volatile)
     yield from _end(node, volatile=volatile)
     if node.log_state not in ("read", "none"):
         yield f"log: {node.log_state}"
     if volatile:
         yield _traces(node)
+
+
+def caps_of(node: RunNode, rest: Container[str]) -> str:
+    """Return the limits that a run was given, but for the ones in `rest`: `max_depth 2`."""
+    caps = (f"{name} {_json(cap)}" for name, cap in node.narrowed.items() if name not in rest)
+    return ", ".join(caps)
 
 
 def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:

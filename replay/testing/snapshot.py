@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
@@ -26,6 +27,7 @@ from refold.replay.run.run_node import RunNode
 from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
+from refold.replay.testing.structure import structure_text
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (
@@ -92,14 +94,30 @@ class DelegationSnapshotExtension(_OneFile):
         return delegation_text(data)
 
 
-def delegation_extension(*, tokens: bool, files: bool) -> type[DelegationSnapshotExtension]:
-    """Return an extension that also has the tokens, or the files, of each run."""
+def delegation_extension(
+    *, tokens: bool = False, files: bool = False, words: bool = True
+) -> type[DelegationSnapshotExtension]:
+    """Return an extension that also has the tokens, or the files, of each run, or has no words."""
 
     class Told(DelegationSnapshotExtension):
         def serialize(self, data: Any, **_options: Any) -> str:
-            return delegation_text(data, tokens=tokens, files=files)
+            return delegation_text(data, tokens=tokens, files=files, words=words)
 
     return Told
+
+
+class DelegationAssertion(SnapshotAssertion):
+    """The fixture `delegation_snapshot`: `== delegation_snapshot(words=False)` has no words."""
+
+    def __call__(self, *, words: bool = True, **options: Any) -> SnapshotAssertion:
+        """Return the assertion with options for one comparison, as syrupy takes them.
+
+        Without `words`, a snapshot has neither tasks nor answers: a new recording changes it only
+        if the delegation is another one.
+        """
+        if not words:
+            options["extension_class"] = delegation_extension(words=False)
+        return super().__call__(**options)
 
 
 class LogSnapshotExtension(_OneFile):
@@ -117,11 +135,13 @@ class LogSnapshotExtension(_OneFile):
         return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
 
 
-def delegation_text(data: Any, *, tokens: bool = False, files: bool = False) -> str:
+def delegation_text(
+    data: Any, *, tokens: bool = False, files: bool = False, words: bool = True
+) -> str:
     """Return the delegation tree of a recording, a log's path or a tree, as snapshot text.
 
     With `tokens`, it has each run's number of tokens; with `files`, the files that a watched
-    command's conversations changed.
+    command's conversations changed; without `words`, only who delegates to whom.
 
     Raises:
         SnapshotRefused: `data` is not a recording, a log's path or a tree.
@@ -131,6 +151,8 @@ def delegation_text(data: Any, *, tokens: bool = False, files: bool = False) -> 
     if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
         data = tree()  # of a test that goes on: it knows more of it than its log
     node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
+    if not words:
+        return structure_text(node)
     declared = Declared(Path(node.log) if node.log else None)
     text = render_text(node, volatile=False, files=files)
     if node.guarantee == MATCHED:

@@ -420,8 +420,9 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
     """The delegation tree of this test's recordings: `assert recording == delegation_snapshot`.
 
     A recording, a log's path or a tree is compared with the text under `__snapshots__`;
-    `--snapshot-update` writes it.  `@pytest.mark.refold(tokens=True)` has it count tokens,
-    `files=True` name the files that each conversation of a watched command changed.
+    `--snapshot-update` writes it.  `delegation_snapshot(words=False)` leaves out what a model or a
+    task says.  `@pytest.mark.refold(tokens=True)` has it count tokens, `files=True` name the files
+    that each conversation of a watched command changed.
 
     Raises:
         ExtraMissing: syrupy is not installed, or not loaded as a plugin.
@@ -431,7 +432,12 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
     marked = _marked(request.node)
     told = {name: marked.get(name, False) for name in ("tokens", "files")}
-    return snapshot.use_extension(kinds.delegation_extension(**told))
+    return kinds.DelegationAssertion(
+        session=snapshot.session,
+        extension_class=kinds.delegation_extension(**told),
+        test_location=snapshot.test_location,
+        update_snapshots=snapshot.update_snapshots,
+    )
 
 
 @pytest.fixture

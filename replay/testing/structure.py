@@ -1,0 +1,124 @@
+"""A delegation tree without words of a model or a task: what stays the same over new recordings.
+
+It has who delegates to whom, by which tool, with which tools, limits, models and prompts, how
+often, and how it ended. Equal agents beside each other are one line with their number; prompts,
+which a person wrote, follow in full. It reads the tree's logs. Rules: CONTRACT.md §13.10.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import chain, groupby
+from typing import Any, Final
+
+from refold.engine.encoding import digest
+from refold.engine.events.call_key import scope_of
+from refold.engine.log.reader import Entry, read_entries
+from refold.engine.observed.observer import MESSAGES
+from refold.replay.difference.volatile import SPENT
+from refold.replay.index.guarantee import MATCHED
+from refold.replay.observed.titles import text_of
+from refold.replay.run.run_node import RunNode
+from refold.replay.run.steady import Steady
+from refold.replay.run.tree_text import caps_of, printable
+
+_DIGITS: Final = 12
+
+
+def structure_text(node: RunNode) -> str:
+    """Return the tree as indented lines, and the prompts that it names; ends with a newline.
+
+    Raises:
+        LogError: a log of the tree cannot be read.
+    """
+    prompts = _Prompts(node)
+    lines = [*_lines(node, {}, prompts)]
+    for name, text in sorted(prompts.texts.items()):
+        lines += ["", f"system prompt {name}:"]
+        lines += [f"    {line}".rstrip() for line in printable(text).split("\n")]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(node: RunNode, above: Mapping[str, Any], prompts: "_Prompts") -> Iterator[str]:
+    yield f"{_who(node)}: {node.status}{f' ({node.error.code})' if node.error else ''}"
+    if node.tools_granted is not None:
+        yield f"    granted: {', '.join(sorted(node.tools_granted)) or 'no tools'}"
+    if caps := caps_of(node, SPENT & above.keys()):
+        yield f"    limits: {caps}"
+    if node.models:
+        yield f"    models: {printable(', '.join(node.models))}"
+        yield f"    tools offered: {printable(', '.join(sorted(node.offered))) or 'none'}"
+        yield f"    system prompt: {', '.join(prompts.of(node)) or 'none'}"
+    if node.log_state not in ("read", "none"):
+        yield f"    log: {node.log_state}"
+    children = sorted([*_lines(each, node.limits, prompts)] for each in _agents(node.children))
+    for lines, same in groupby(children):
+        count = len([*same])
+        yield f"  → {f'{count} × ' if count > 1 else ''}{lines[0]}"
+        yield from (f"    {line}" for line in lines[1:])
+
+
+def _agents(children: Iterable[RunNode]) -> Iterator[RunNode]:
+    """Leave out requests without a message, such as whether a server is there."""
+    return (each for each in children if not each.scope or each.models or each.children)
+
+
+def _who(node: RunNode) -> str:
+    """Return an agent's name; of a conversation, whose name may be a task's words, its kind."""
+    by = f", by {printable(node.tool)}" if node.tool else ""
+    name = ("a subagent" if node.tool else "an agent") if node.scope else printable(node.name)
+    return f"{name or 'a child'}{by}"
+
+
+class _Prompts:
+    """The system prompts of the runs below a node, by the digits that stand for them."""
+
+    def __init__(self, top: RunNode) -> None:
+        self.texts: dict[str, str] = {}
+        """Those that were named, by their digits."""
+        self._top = top.log
+        self._steady: Steady | None = None
+        self._known: dict[str, dict[str, list[str]]] = {}
+        if top.guarantee == MATCHED:
+            self._steady = Steady(next(read_entries(top.log)).data["rules"])
+
+    def of(self, node: RunNode) -> list[str]:
+        """Return the digits of a run's prompts, in their order."""
+        log = self._top if self._steady else node.log
+        if log not in self._known:
+            self._known[log] = _systems(read_entries(log, torn_ok=True))
+        found = self._known[log]
+        asked = found.get(node.scope, []) if self._steady else chain.from_iterable(found.values())
+        named = {}
+        for text in dict.fromkeys(asked):
+            name = self._steady.digest(text) if self._steady else _digits(text)
+            named[name] = self._steady.text(text) if self._steady else text
+        self.texts |= named
+        return list(named)
+
+
+def _digits(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def _systems(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """Return the first system messages of what was asked, by the scope that asked."""
+    systems: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+
+    def joined(at: str, messages: Iterable[dict[str, Any]]) -> str:
+        system = systems.get(at, "")
+        for message in messages:
+            at = digest.chained(at, message)
+            if not system and message.get("role") == "system":
+                system = text_of(message)
+            systems[at] = system
+        return at
+
+    for entry in entries:
+        if entry.kind == MESSAGES:
+            joined(entry.data["predecessor"], entry.data["added"])
+        elif entry.kind == "model.asked":
+            at = joined(entry.data["predecessor"], entry.data["added"])
+            if system := systems.get(at):
+                found.setdefault(scope_of(entry.call or ""), []).append(system)
+    return found
