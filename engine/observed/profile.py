@@ -111,7 +111,7 @@ class Profile:
     volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Places that change on every run, as for `--volatile`."""
     volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Texts that are, as for `--volatile-text`.  They hold anywhere: no shipped profile has any."""
+    """Texts that are, as for `--volatile text:REGEX`, anywhere.  No shipped profile has any."""
     places: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Values that are, each where it is one: `WHERE KIND PATTERN` (`engine.observed.binding`)."""
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)

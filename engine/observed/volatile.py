@@ -40,7 +40,7 @@ def _checked(patterns: Iterable[str], what: str = "volatile text") -> tuple[str,
 def _unordered(given: Iterable[str]) -> tuple[str, ...]:
     found = tuple(given)
     checked_volatile(each for each in found if _is_set(each))
-    _checked((each for each in found if not _is_set(each)), "--unordered")
+    _checked((each for each in found if not _is_set(each)), "volatile order")
     return found
 
 
@@ -97,7 +97,7 @@ class VolatileRules:
         problems = [(text, _problem_of(text)) for text in texts]
         notes = tuple(
             f"the recorded volatile text {text!r:.80} is not used: {why}; pass a "
-            "different one with --volatile-text"
+            "different one with --volatile text:REGEX"
             for text, why in problems
             if why
         )

@@ -5,6 +5,7 @@ parameter.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -160,7 +161,7 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
     yield from _of_tools(recorded.tools, now.tools)
     yield from _of_parameters(diff)
     options, is_all = suggestions(recorded, now)
-    orders = [each for each in options if each.startswith("--unordered ")]
+    orders = [each for each in options if shlex.split(each)[1].startswith("order:")]
     others = [each for each in options if each not in orders]
     if orders:
         yield f"if the order is random, ignore it with {' '.join(orders)}"

@@ -363,7 +363,7 @@ def left_otherwise(
     ended = record.finished.output if record.finished is not None else None
     printed = ended.get("stdout") if isinstance(ended, dict) else None
     if kept := [path for path in before if printed and before[path] == printed]:
-        options = " ".join(f"--volatile-file {shlex.quote(path)}" for path in kept)
+        options = " ".join(f"--volatile {shlex.quote(f'file:{path}')}" for path in kept)
         cause += f"; if a shell redirected the output there, ignore it: {options}"
     return [_end_changed(record, ends[0], ends[1], diff, diff, cause)]
 

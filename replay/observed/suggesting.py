@@ -1,6 +1,6 @@
 r"""Suggests options that would ignore a date, an id or the like, ready to be typed.
 
-A suggestion is `--volatile-text '\d{4}-\d\d-\d\d'` or `--volatile model:*/parameters/user`, for a
+A suggestion is `--volatile 'text:\d{4}-\d\d-\d\d'` or `--volatile model:*/parameters/user`, for a
 difference that seems to change on every run. Each suggestion was tried: it makes the texts equal
 and affects nothing that is equal already. It is never applied automatically. Pure. Rules:
 CONTRACT.md §16.7.
@@ -82,12 +82,9 @@ def suggestions(recorded: Asked, now: Asked) -> tuple[tuple[str, ...], bool]:
 
 def options_of(rules: VolatileRules) -> tuple[str, ...]:
     """Return rules as they are typed."""
-    found = {
-        "--volatile": rules.paths,
-        "--volatile-text": rules.texts,
-        "--unordered": rules.unordered,
-    }
-    return tuple(f"{name} {shlex.quote(one)}" for name, each in found.items() for one in each)
+    found = {"": rules.paths, "text:": rules.texts, "order:": rules.unordered}
+    words = (f"{kind}{one}" for kind, each in found.items() for one in each)
+    return tuple(f"--volatile {shlex.quote(word)}" for word in words)
 
 
 def in_any_order(recorded: Asked, now: Asked) -> tuple[str, ...]:

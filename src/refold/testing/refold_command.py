@@ -88,8 +88,8 @@ class RefoldCommand(RecordedRuns):
             profile: As `refold record --profile`.
             output: As `refold record --output`.
             volatile: As `refold record --volatile`, each.
-            volatile_text: As `refold record --volatile-text`, each.
-            unordered: As `refold record --unordered`, each.
+            volatile_text: As `refold record --volatile text:REGEX`, each.
+            unordered: As `refold record --volatile order:REGEX`, each.
 
         Raises:
             UsageError: the command cannot be started, or an option has no such form.

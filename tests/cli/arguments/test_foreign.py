@@ -1,5 +1,6 @@
 """Options of commands that run a command of another program: what needs one says so."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,19 +26,21 @@ def test_what_is_for_commands_needs_one(
     assert not tmp_path.joinpath("b.jsonl").exists()
 
 
-def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
-    """Of a replay and a fork; what records has one always."""
-    for name, count in (("replay", 13), ("fork", 11), ("record", 0)):
-        words = " ".join(invoke(name, "--help").stdout.split())
-        assert words.count("With -- COMMAND: ") == count, name
+def test_help_has_the_options_of_programs_and_commands_in_groups(invoke: Invoke) -> None:
+    for name in ("replay", "resume", "fork", "explore"):
+        text = invoke(name, "--help").stdout
+        _, shared, programs, commands = re.split(
+            "^(?:Options|With -- COMMAND|With a program):$", text, flags=re.MULTILINE
+        )
+        assert "--json" in shared, name
+        assert "--profile" in commands, name
+        assert "--program" in programs, name
 
 
 @pytest.mark.parametrize(
     "option",
     [
         ("--volatile", "model:*/x"),
-        ("--volatile-text", "x"),
-        ("--unordered", "x"),
         ("--upstream", "http://127.0.0.1:1"),
     ],
 )

@@ -132,8 +132,8 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     command = ("--", sys.executable)
     same = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "agent.py"))
     other = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "other.py"))
-    rule = ("--volatile-text", "Be (brief|short)")
-    more = ("--unordered", "Report of", "--output", "words")
+    rule = ("--volatile", "text:Be (brief|short)")
+    more = ("--volatile", "order:Report of", "--output", "words")
     ignored = invoke("replay", "a.jsonl", "--json", *rule, *more, *command, "other.py")
 
     assert (same["identical"], other["identical"]) == (True, False)
@@ -490,7 +490,7 @@ def test_a_fork_ignores_what_is_another_each_time(folder: Path, invoke: Invoke) 
     words = ["fork", "a.jsonl", "--at", "-1", "--into", "f.jsonl", "--json"]
     command = ["--", sys.executable, "other.py"]
 
-    said = invoke(*words, "--volatile-text", "Be (brief|short)", *command)
+    said = invoke(*words, "--volatile", "text:Be (brief|short)", *command)
 
     assert said.exit_code == 0, said.output
     assert checked("fork", said)["output"]["stdout"] == "It snows.\n"
@@ -515,7 +515,7 @@ def test_a_replay_tells_whose_profile_it_went_by_and_what_was_ignored(
     folder: Path, invoke: Invoke
 ) -> None:
     log = record(folder / "p.jsonl", TALK, output=PRINTED, profile=profile_of([], "aider"))
-    rule = ("--volatile-text", "Be (brief|short)")
+    rule = ("--volatile", "text:Be (brief|short)")
 
     said = invoke("replay", log, *rule, "--", sys.executable, "other.py")
 

@@ -77,10 +77,12 @@ def test_options_of_the_command_are_the_commands(invoke: Invoke) -> None:
 
 def test_an_option_behind_the_command_is_the_commands_and_said_to_be(invoke: Invoke) -> None:
     """Unless it was given before it: then it is meant so, as are options that many have."""
-    late = invoke("record", "echo", "--log", "x.jsonl", "--max-requests=3", "--timeout", "9")
+    late = invoke(
+        "record", "echo", "--log", "x.jsonl", "--limit=max_requests=3", "--output", "exact"
+    )
     meant = invoke("record", "--log", "y.jsonl", "echo", "--log", "x.jsonl")
 
-    assert "the command got --log, --max-requests=3: put options" in late.stderr
+    assert "the command got --log, --limit=max_requests=3: put options" in late.stderr
     assert "the command got" not in meant.stderr
 
 
@@ -124,7 +126,7 @@ def test_what_a_shell_writes_into_the_folder_is_told_apart(invoke: Invoke) -> No
     done = invoke("replay", "run.jsonl", "--", sys.executable, "-c", "print('hello')")
     other = invoke("replay", "run.jsonl", "--", sys.executable, "-c", "print('hullo')")
 
-    said = "if a shell redirected the output there, ignore it: --volatile-file out.txt"
+    said = "if a shell redirected the output there, ignore it: --volatile file:out.txt"
     assert (done.exit_code, other.exit_code) == (1, 1)
     assert said in " ".join(done.stderr.split())
 
@@ -307,7 +309,7 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
     dated = invoke("replay", "run.jsonl", *python, "on 2026-11-22", "x")
 
     assert "--output lines" in moved.stderr
-    assert "--volatile-text" in dated.stderr
+    assert "--volatile 'text:" in dated.stderr
 
 
 @pytest.mark.parametrize(
@@ -316,8 +318,8 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
         (["--"], "COMMAND"),
         (["--upstream", "foo", "--", "true"], "expected http://… or https://…"),
         (["--volatile", "foo", "--", "true"], "volatile path 'foo'"),
-        (["--volatile-text", "(", "--", "true"], "no regular expression"),
-        (["--unordered", "(", "--", "true"], "--unordered '('"),
+        (["--volatile", "text:(", "--", "true"], "no regular expression"),
+        (["--volatile", "order:(", "--", "true"], "volatile order '('"),
         (["--log", "a.1.jsonl", "--", "true"], "may not end in a number"),
         (["--", "no-such-command"], "no-such-command: command not found"),
         (["--", "agent.py:main"], "to run a script, use -- python agent.py"),
@@ -334,8 +336,8 @@ def test_what_is_wrong_is_said(arguments: list[str], says: str, invoke: Invoke) 
 
 def test_volatile_rules_are_kept_with_the_record(invoke: Invoke, tmp_path: Path) -> None:
     """They hold in every replay."""
-    rules = ["--volatile", "model:*/parameters/user", "--volatile-text", "[0-9]{4}"]
-    rules += ["--unordered", "Report of"]
+    rules = ["--volatile", "model:*/parameters/user", "--volatile", "text:[0-9]{4}"]
+    rules += ["--volatile", "order:Report of"]
     invoke("record", "--log", "run.jsonl", *rules, "--", "true")
 
     (started,) = data_of(tmp_path / "run.jsonl", "run.started")
@@ -389,13 +391,21 @@ def test_a_cap_refuses_and_is_named_at_the_end(invoke: Invoke) -> None:
     """§16.19: the second request is over the cap; the replay ends as the record did."""
     with Upstream() as upstream:
         done = invoke(
-            *("record", "--log", "run.jsonl", "--max-requests", "1", "--each-tokens", "9"),
+            *(
+                "record",
+                "--log",
+                "run.jsonl",
+                "--limit",
+                "max_requests=1",
+                "--limit",
+                "each_tokens=9",
+            ),
             *("--upstream", upstream.openai_url, "--", sys.executable, "-c", _TWICE),
         )
     again = invoke("replay", "run.jsonl", "--yes", "--", sys.executable, "-c", _TWICE)
 
     assert (done.exit_code, done.stdout) == (0, "200\n400\n")
-    assert "1 request refused: --max-requests 1 is reached: 1 spent" in done.stderr
+    assert "1 request refused: --limit max_requests=1 is reached: 1 spent" in done.stderr
     assert again.exit_code == 0, again.output
 
 
@@ -404,7 +414,7 @@ def test_caps_of_a_project_hold_unless_an_option_says_more(invoke: Invoke, tmp_p
     with Upstream() as upstream:
         command = ["--upstream", upstream.openai_url, "--", sys.executable, "-c", _TWICE]
         own = invoke("record", "--log", "a.jsonl", *command)
-        more = invoke("record", "--log", "b.jsonl", "--max-requests", "2", *command)
+        more = invoke("record", "--log", "b.jsonl", "--limit", "max_requests=2", *command)
     (tmp_path / "refold.yaml").write_text("record: {max_requests: none}\n")
     refused = invoke("record", "--log", "c.jsonl", "--", "true")
 
@@ -415,10 +425,10 @@ def test_caps_of_a_project_hold_unless_an_option_says_more(invoke: Invoke, tmp_p
 
 
 def test_a_command_ends_at_its_timeout(invoke: Invoke) -> None:
-    done = invoke("record", "--log", "run.jsonl", "--timeout", "0.2", "--", "sleep", "600")
+    done = invoke("record", "--log", "run.jsonl", "--limit", "timeout=0.2", "--", "sleep", "600")
 
     assert done.exit_code == 128 + 15
-    assert "stopped by --timeout 0.2" in done.stderr
+    assert "stopped by --limit timeout=0.2" in done.stderr
     assert data_of(Path("run.jsonl"), "x-refold.cap") == [
         {"cap": "timeout", "allowed": 0.2, "spent": 0.2}
     ]

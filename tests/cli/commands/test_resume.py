@@ -617,7 +617,9 @@ def test_a_watched_command_is_resumed_from_the_command_line(
         for name, value in upstream.environment().items():
             monkeypatch.setenv(name, value)
         done = invoke("resume", log, "--into", "again.jsonl", "--json", "--", *command)
-        capped = invoke("resume", log, "--into", "c.jsonl", "--max-requests", "1", "--", *command)
+        capped = invoke(
+            "resume", log, "--into", "c.jsonl", "--limit", "max_requests=1", "--", *command
+        )
         again = invoke("resume", "again.jsonl", "--", *command)
 
     assert (done.exit_code, capped.exit_code, again.exit_code) == (0, 0, 3), done.stderr
@@ -632,7 +634,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     ("words", "told"),
     [
         ([], "`refold resume` with -- COMMAND"),
-        (["--max-requests", "2"], "--max-requests needs -- COMMAND"),
+        (["--limit", "max_requests=2"], "--limit needs -- COMMAND"),
         (["--list", "--", "true"], "--list cannot be used with -- COMMAND"),
         (["--"], "expected a command after --"),
     ],

@@ -83,7 +83,7 @@ def test_an_empty_task_is_usage(folder: Path, invoke: Invoke) -> None:
 
 
 def test_a_run_that_stops_at_a_limit_is_five_and_recorded(folder: Path, invoke: Invoke) -> None:
-    said = _run(invoke, folder, "--max-turns", "1")
+    said = _run(invoke, folder, "--limit", "max_iterations=1")
 
     assert said.exit_code == 5
     assert "max_iterations" in said.stderr

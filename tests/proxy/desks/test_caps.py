@@ -61,7 +61,7 @@ def test_the_request_after_the_last_is_refused_in_its_form_and_replays(
 
     assert [status for status, _ in answers[2:]] == [400, 400]
     assert [status for status, _ in answers[:2]] == [404 if api == "generate" else 200] * 2
-    assert "--max-requests 2 is reached: 2 spent" in answers[2][1].decode()
+    assert "--limit max_requests=2 is reached: 2 spent" in answers[2][1].decode()
     assert json.loads(answers[2][1])["error"]
     assert [each["cap"] for each in data_of(log, "x-refold.cap")] == ["max_requests"] * 2
     assert again == answers
@@ -152,7 +152,7 @@ def test_each_subagent_has_its_own_caps_and_the_main_agent_none() -> None:
     assert [_asks(spending, other, _ok(1)) for _ in range(2)] == ["", ""]
     assert [_asks(spending, main, _ok(1)) for _ in range(5)] == [""] * 5
     (hit,) = spending.reached
-    assert hit.why == "--each-requests 2 is reached: 2 spent by a"
+    assert hit.why == "--limit each_requests=2 is reached: 2 spent by a"
 
 
 def test_a_subagent_that_goes_on_as_another_conversation_is_the_same() -> None:

@@ -173,7 +173,7 @@ def test_a_cap_counts_what_is_fetched(tmp_path: Path, upstream: str) -> None:
         refused = _ask(base, previous_response_id="resp_1")
 
     assert looks == ["queued", "in_progress", "completed", "completed"]
-    assert "--max-tokens 500 is reached: 1800 spent" in refused["error"]["message"]
+    assert "--limit max_tokens=500 is reached: 1800 spent" in refused["error"]["message"]
 
 
 def test_an_answer_that_was_not_fetched_is_open(tmp_path: Path, upstream: str) -> None:

@@ -477,7 +477,7 @@ def test_all_that_aider_does_in_a_folder_is_done_again(tmp_path: Path) -> None:
     assert not {path.name for path in folder.iterdir()} & {"a.txt", "b.txt"}
 
     more = {"HOME": str(_empty(tmp_path / "home2")), **KEYS}
-    ignored = ["--volatile-file", "when.txt"]  # the only thing that no rule names
+    ignored = ["--volatile", "file:when.txt"]  # the only thing that no rule names
     again = refold_does("replay", *ignored, log, "--", *command, folder=folder, more=more)
     assert again.returncode == 0, again.stderr
     assert "1 commit" in again.stderr

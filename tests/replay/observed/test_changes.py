@@ -82,7 +82,7 @@ def test_messages_that_changed_places_are_told_with_the_option_that_lets_them() 
     found = change_of(ask(user("U"), one, two), ask(user("U"), two, one), "0/1#1")
 
     assert found.cause.startswith("the same messages are in a different order, from message 1 on; ")
-    assert found.cause.endswith("--unordered 'Report of '")
+    assert found.cause.endswith("--volatile 'order:Report of '")
 
 
 def test_several_changes_are_told_together() -> None:
@@ -117,7 +117,7 @@ def test_what_could_be_ignored_is_said_of_all_or_of_a_part(question: str, told: 
     cause = change_of(DATED, now, "0/1#1").cause
 
     assert f"; {told}" in cause
-    assert "--volatile-text" in cause
+    assert "--volatile 'text:" in cause
 
 
 def test_how_many_messages_more_there_are_is_said() -> None:
@@ -150,7 +150,7 @@ def test_tools_in_another_order_are_another_request() -> None:
 
     assert found.cause == (
         "the same 2 tools are offered in a different order; if the order is random, ignore it "
-        "with --unordered 'model:*/tools'"
+        "with --volatile 'order:model:*/tools'"
     )
     (place,) = found.diff
     assert str(place) == "/arguments/tools: the same 2 items in a different order"
@@ -174,7 +174,8 @@ def test_a_set_in_another_order_is_said_to_be_that() -> None:
         "the system prompt says the same 4 lines in a different order; "
         "the definition of the tool go was changed (/schema/enum: the same 3 items in a different "
         "order); if the order is random, ignore it with "
-        "--unordered 'model:*/messages/0/content' --unordered 'model:*/tools/*/schema/enum'"
+        "--volatile 'order:model:*/messages/0/content' "
+        "--volatile 'order:model:*/tools/*/schema/enum'"
     )
     assert [each.lines for each in found.texts] == [(" the same 4 lines in a different order",)]
     rules = VolatileRules(unordered=["model:*/messages/0/content", "model:*/tools/*/schema/enum"])

@@ -119,5 +119,5 @@ def test_a_rule_of_the_record_that_is_left_out_is_noted(tmp_path: Path) -> None:
     assert report.identical
     assert report.rules == {}
     assert "(s+)+x" in report.notes[0]
-    assert "--volatile-text" in report.notes[0]
+    assert "--volatile text:" in report.notes[0]
     assert "note: the recorded volatile text" in str(report)

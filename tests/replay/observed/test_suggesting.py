@@ -16,9 +16,9 @@ def rules_in(options: tuple[str, ...]) -> VolatileRules:
     """Return what a shell would make of these options."""
     words = [shlex.split(option) for option in options]
     return VolatileRules(
-        [value for name, value in words if name == "--volatile"],
-        [value for name, value in words if name == "--volatile-text"],
-        [value for name, value in words if name == "--unordered"],
+        [value for _, value in words if not value.startswith(("text:", "order:"))],
+        [value[5:] for _, value in words if value.startswith("text:")],
+        [value[6:] for _, value in words if value.startswith("order:")],
     )
 
 
@@ -155,7 +155,7 @@ def test_a_member_of_a_message_is_what_the_agent_said() -> None:
     options, is_all = suggestions(recorded, now)
 
     assert is_all
-    assert [option.split()[0] for option in options] == ["--volatile-text"]
+    assert [shlex.split(option)[1][:5] for option in options] == ["text:"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_whole_body_is_never_suggested() -> None:
 
     options, _ = suggestions(recorded, now)
 
-    assert sorted(option.split()[0] for option in options) == ["--volatile", "--volatile-text"]
+    assert sorted(shlex.split(option)[1][:5] for option in options) == ["model", "text:"]
     assert "--volatile 'model:*/parameters/body/user'" in options
 
 
@@ -193,7 +193,7 @@ def test_messages_that_changed_places_get_an_option_where_they_begin_alike() -> 
 
     options = in_any_order(recorded, now)
 
-    assert options == (r"--unordered 'Report \(of '",)
+    assert options == (r"--volatile 'order:Report \(of '",)
     rules = rules_in(options)
     assert rules.applied(recorded) == rules.applied(now)
     other = ask(user("Go."), *reports[:2], user("Report (of cy): not done."))
@@ -205,7 +205,7 @@ def test_a_long_beginning_is_cut_between_words() -> None:
 
     options = in_any_order(ask(*reports), ask(*reports[::-1]))
 
-    assert options == ("--unordered 'Of another agent: Of another agent: Of another'",)
+    assert options == ("--volatile 'order:Of another agent: Of another agent: Of another'",)
 
 
 @pytest.mark.parametrize(

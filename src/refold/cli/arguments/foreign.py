@@ -3,7 +3,7 @@
 Rules: CONTRACT.md §16.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from refold.cli.arguments.logs import LOG, Decorator, as_one
+from refold.cli.arguments.logs import LOG, Decorator, as_one, limit_option
 from refold.cli.arguments.paths import UserPath
 from refold.engine.errors import ExtraMissing
 
@@ -20,12 +20,32 @@ if TYPE_CHECKING:
     from refold.engine.observed.volatile import VolatileRules
 
 _COMMAND: Final = "refold.command"
-_WITH: Final = "With -- COMMAND: "
-"""Begins the help of options that have no effect without one."""
 
 
 class WithCommand(click.Command):
-    """A command that takes another one behind `--`."""
+    """A command that takes a program, or another command behind `--`.
+
+    Its help has their options in two groups. `shared` names the parameters that both have.
+    """
+
+    def __init__(self, *args: Any, shared: Collection[str] = (), **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.shared = {"log", "logs", "as_json", *shared}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups: of both, of programs, and of commands."""
+        titles = ("Options", "With a program", "With -- COMMAND")
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
+        for param in self.get_params(ctx):
+            if (row := param.get_help_record(ctx)) is None:
+                continue
+            is_shared = param.name in self.shared or "--help" in param.opts
+            title = titles[2 if isinstance(param, OfCommands) else not is_shared]
+            groups[title].append(row)
+        for title, rows in groups.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Set the arguments after `--` aside."""
@@ -48,7 +68,7 @@ def command_given() -> tuple[str, ...] | None:
     return given
 
 
-class _OfCommands(click.Option):
+class OfCommands(click.Option):
     """An option that has no effect without `-- COMMAND`."""
 
     def handle_parse_result(
@@ -63,79 +83,68 @@ class _OfCommands(click.Option):
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--on-miss": {
         "type": click.Choice(["fail", "live", "recorded"]), "default": "fail",
-        "help": "refuse model requests that were not recorded (default), send them, or answer a "
+        "help": "Refuse model requests that were not recorded (default), send them, or answer a "
         "changed request as it was recorded, to list all changes.",
     },
     "--pace": {
         "type": click.Choice(["full", "recorded"]), "default": "full",
-        "help": "answer immediately (default), or after the recorded delays.",
+        "help": "Answer immediately (default), or after the recorded delays.",
     },
-    "--into": {"type": LOG, "metavar": "FILE", "help": "also record this run in a new log."},
+    "--into": {"type": LOG, "metavar": "FILE", "help": "Also record this run in a new log."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
-        "help": "server to send requests to; by default the one in the base-URL variables, or the "
+        "help": "Server to send requests to; by default the one in the base-URL variables, or the "
         "provider's own.  NAME is openai, anthropic, or the variable that the client reads.",
     },
     "--volatile": {
-        "metavar": "PATH", "multiple": True,
-        "help": "ignore this part of requests, such as model:*/parameters/user.",
-    },
-    "--volatile-text": {
-        "metavar": "REGEX", "multiple": True,
-        "help": "ignore text that matches, such as a date in a prompt.",
-    },
-    "--unordered": {
-        "metavar": "REGEX", "multiple": True,
-        "help": "allow any order of adjacent user messages that begin like this, such as "
-        "reports of parallel agents.",
+        "metavar": "RULE", "multiple": True,
+        "help": "Do not compare a part of requests, model:*/parameters/user; text that matches, "
+        "text:REGEX; files at the end, file:GLOB; or the order of adjacent user messages that "
+        "begin like order:REGEX.",
     },
     "--profile": {
         "metavar": "NAME", "default": "",
-        "help": "the profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
+        "help": "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
         "google-adk, langgraph, none, or FILE.py:NAME; by default, detected.",
     },
     "--output": {
         "type": click.Choice(["ignore", "words", "lines", "exact"]),
-        "help": "compare the command's output: not at all, as words or lines in any order, or "
+        "help": "Compare the command's output: not at all, as words or lines in any order, or "
         "exactly (default).",
     },
     "--in-place": {
         "is_flag": True,
-        "help": "run in the current folder, with your own files, instead of a copy.",
+        "help": "Run in the current folder, with your own files, instead of a copy.",
     },
     "--files": {
         "type": click.Choice(["recorded", "today"]), "default": None,
-        "help": "run on the recorded files, or use every edit since; by default, edits of the "
+        "help": "Run on the recorded files, or use every edit since; by default, edits of the "
         "program under test are used.",
     },
     "--keep": {
         "type": UserPath(path_type=Path), "metavar": "DIR",
-        "help": "keep the copy as this new folder.",
+        "help": "Keep the copy as this new folder.",
     },
-    "--volatile-file": {
-        "metavar": "GLOB", "multiple": True,
-        "help": "ignore these files at the end, such as 'logs/*'.",
-    },
-    "--network": {"is_flag": True, "help": "let the sandbox use this machine's network."},
-    "--hooks": {"is_flag": True, "help": "install your repository's git hooks in the copy."},
+    "--network": {"is_flag": True, "help": "Let the sandbox use this machine's network."},
+    "--hooks": {"is_flag": True, "help": "Install your repository's git hooks in the copy."},
     "--keep-content": {
         "is_flag": True,
-        "help": "store all files, even those that are in the git repository.",
+        "help": "Store all files, even those that are in the git repository.",
     },
     "--retry": {
         "metavar": "AGENT", "default": "",
-        "help": "send this subagent's requests again, and keep the rest; a name or scope from "
+        "help": "Send this subagent's requests again, and keep the rest; a name or scope from "
         "`refold show`.",
     },
     "--apply": {
         "is_flag": True,
-        "help": "at the end, write the changed files into your folder, if it has not changed since "
+        "help": "At the end, write the changed files into your folder, if it has not changed since "
         "the recording.",
     },
-    "--yes": {"is_flag": True, "help": "do not ask before running a log of unknown origin."},
+    "--yes": {"is_flag": True, "help": "Do not ask before running a log of unknown origin."},
 }  # fmt: skip
 _COPY: Final = ("--in-place", "--files", "--keep", "--network", "--hooks")
-_SHARED: Final = ("--upstream", "--volatile", "--volatile-text", "--unordered", "--profile")
+_SHARED: Final = ("--upstream", "--volatile", "--profile")
 
 
 @attrs.frozen(kw_only=True)
@@ -144,8 +153,6 @@ class Foreign:
 
     upstream: tuple[str, ...] = ()
     volatile: tuple[str, ...] = ()
-    volatile_text: tuple[str, ...] = ()
-    unordered: tuple[str, ...] = ()
     profile: str = ""
     output: str | None = None
     in_place: bool = False
@@ -153,7 +160,6 @@ class Foreign:
     keep: Path | None = None
     network: bool = False
     hooks: bool = False
-    volatile_file: tuple[str, ...] = ()
 
     def copying(self) -> Any:
         """Return where a command runs again, as `proxy.copies.placing` takes it."""
@@ -163,113 +169,117 @@ class Foreign:
         made = proxy_module("copies.placing").Copying
         return made(
             in_place=self.in_place, files=self.files or "", keep=self.keep,
-            has_network=self.network, has_hooks=self.hooks, ignored=self.volatile_file,
+            has_network=self.network, has_hooks=self.hooks,
+            ignored=tuple(split_rules(self.volatile)["file"]),
         )  # fmt: skip
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `proxy.sessions`."""
         return {
             "upstreams": self.upstream,
-            "rules": rules_of(self.volatile, self.volatile_text, self.unordered),
+            "rules": rules_of(self.volatile),
             "profile": self.profile,
             **({"output": self.output} if self.output else {}),
         }
 
 
-def _foreign(begins: str, *names: str) -> Decorator:
-    """Return what adds options, whose help begins so; a command gets them as `foreign`."""
-    kind = _OfCommands if begins else click.Option
-
-    def option(name: str) -> Decorator:
-        text = _OPTIONS[name]["help"]
-        text = begins + text if begins else text[0].upper() + text[1:]
-        return click.option(name, cls=kind, **{**_OPTIONS[name], "help": text})
-
-    return as_one("foreign", Foreign, *map(option, names))
+def _foreign(kind: type[click.Option], *names: str) -> Decorator:
+    """Return what adds options of a kind; a command gets them as `foreign`."""
+    options = (click.option(name, cls=kind, **_OPTIONS[name]) for name in names)
+    return as_one("foreign", Foreign, *options)
 
 
-record_options: Final = _foreign("", *_SHARED, "--output")
-fork_options: Final = _foreign(_WITH, *_SHARED, *_COPY, "--retry")
+record_options: Final = _foreign(click.Option, *_SHARED, "--output")
+fork_options: Final = _foreign(OfCommands, *_SHARED, *_COPY, "--retry")
 replay_options: Final = _foreign(
-    _WITH,
-    *("--on-miss", "--pace", "--upstream", *_SHARED[2:], "--output"),
-    *("--volatile-file", *_COPY),
+    OfCommands,
+    "--on-miss",
+    "--pace",
+    "--upstream",
+    "--profile",
+    "--output",
+    *_COPY,
 )
 resume_options: Final = _foreign(
-    _WITH, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--apply",
+    OfCommands, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--apply",
     "--yes",
 )  # fmt: skip
-explore_options: Final = _foreign(_WITH, *_SHARED[1:], "--network")
+explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--network")
 """Options of commands that run another one, always or if it is given."""
 
 
-_CAPS: Final[dict[str, str]] = {
-    "max_cost_usd": "Refuse requests after this cost (extra `prices`).",
-    "max_requests": "Refuse model requests after this many.",
-    "max_tokens": "Refuse requests after this many tokens of input and output.",
-    "max_subagents": "Refuse the requests of subagents after this many.",
-    "timeout": "Refuse requests after this many seconds, and stop the command.",
-    "each_cost_usd": "Like --max-cost-usd, for each subagent.",
-    "each_requests": "Like --max-requests, for each subagent.",
-    "each_tokens": "Like --max-tokens, for each subagent.",
-}
+_CAPS: Final = ("max_cost_usd", "max_requests", "max_tokens", "max_subagents", "timeout",
+    "each_cost_usd", "each_requests", "each_tokens")  # fmt: skip
 
 
-@attrs.frozen(kw_only=True, these={name: attrs.field(default=None) for name in _CAPS})
-class GivenCaps:
-    """Caps from options; `None` leaves them to `refold.yaml`."""
+def caps_of(limits: dict[str, float]) -> Any:
+    """Return the caps of a command, `proxy.desks.caps.Caps`; `None` for none.
 
-    def caps(self) -> Any:
-        """Return the caps of a command, `proxy.desks.caps.Caps`; `None` for none.
+    `limits` go before those of `refold.yaml`.
 
-        Raises:
-            ConfigRefused: `refold.yaml` cannot be read, or has other caps.
-            ExtraMissing: a cap on cost needs the extra `prices`.
-        """
-        from refold.tools.configuration.config import load_config  # noqa: PLC0415 - for this alone
+    Raises:
+        ConfigRefused: `refold.yaml` cannot be read, or has other caps.
+        ExtraMissing: a cap on cost needs the extra `prices`.
+    """
+    from refold.tools.configuration.config import load_config  # noqa: PLC0415 - for this alone
 
-        options = {name: value for name, value in attrs.asdict(self).items() if value is not None}
-        known = load_config(Path()).record | options
-        return proxy_module("desks.caps").Caps(**known) if known else None
+    known = load_config(Path()).record | limits
+    return proxy_module("desks.caps").Caps(**known) if known else None
 
 
-def _cap(name: str, text: str, kind_of_option: type[click.Option] = click.Option) -> Decorator:
-    is_whole = name.endswith(("requests", "tokens", "subagents"))
-    kind = click.IntRange(min=1) if is_whole else click.FloatRange(min=0, min_open=True)
-    unit = "SECONDS" if name == "timeout" else "USD" if name.endswith("usd") else "N"
-    option = f"--{name.replace('_', '-')}"
-    return click.option(option, cls=kind_of_option, type=kind, metavar=unit, help=text)
+def limits_option(kind: type[click.Option] = click.Option) -> Decorator:
+    """Return the option that caps the spending of a watched command."""
+    return limit_option(
+        _CAPS, "Refuse requests from there on: max_cost_usd (extra `prices`), max_requests, "
+        "max_tokens (of input and output), max_subagents, timeout (seconds; it also stops the "
+        "command); for each subagent: each_cost_usd, each_requests, each_tokens.", kind,
+    )  # fmt: skip
 
 
-caps_options: Final = as_one("caps", GivenCaps, *(_cap(*each) for each in _CAPS.items()))
-"""Options that cap the spending of a watched command."""
-resume_caps_options: Final = as_one(
-    "caps", GivenCaps,
-    *(_cap(name, _WITH + text[0].lower() + text[1:], _OfCommands) for name, text in _CAPS.items()),
-)  # fmt: skip
-
-
-def refuse_with_command(*shared: str) -> None:
-    """Refuse options that would have no effect with `-- COMMAND`: all but its own and `shared`.
+def refuse_with_command() -> None:
+    """Refuse options that would have no effect with `-- COMMAND`: all but its own and shared ones.
 
     Raises:
         UsageError: one was given.
     """
     context = click.get_current_context()
+    assert isinstance(context.command, WithCommand), "only those call it"
     for param in context.command.params:
         name = param.name or ""
         is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if is_given and name not in shared and not isinstance(param, _OfCommands):
+        is_shared = name in context.command.shared or isinstance(param, OfCommands)
+        if is_given and not is_shared:
             raise click.UsageError(f"{param.opts[0]} cannot be used with -- COMMAND")
 
 
-def rules_of(
-    volatile: Sequence[str], texts: Sequence[str], unordered: Sequence[str] = ()
-) -> "VolatileRules":
+def split_rules(volatile: Sequence[str]) -> dict[str, list[str]]:
+    """Return the rules of `--volatile` by what they name: `text`, `order`, `file`, or `part`."""
+    found: dict[str, list[str]] = {"text": [], "order": [], "file": [], "part": []}
+    for rule in volatile:
+        kind, colon, value = rule.partition(":")
+        is_part = not colon or kind not in found or kind == "part"
+        found["part" if is_part else kind].append(rule if is_part else value)
+    return found
+
+
+def rules_of(volatile: Sequence[str]) -> "VolatileRules":
     """Return the rules for values that are not compared."""
     from refold.engine.observed.volatile import VolatileRules  # noqa: PLC0415 - for commands alone
 
-    return VolatileRules(volatile, texts, unordered)
+    rules = split_rules(volatile)
+    return VolatileRules(rules["part"], rules["text"], rules["order"])
+
+
+def parts_of(volatile: Sequence[str]) -> list[str]:
+    """Return the rules of `--volatile` for a program, which can only name parts.
+
+    Raises:
+        UsageError: another rule was given.
+    """
+    rules = split_rules(volatile)
+    if rules["part"] != [*volatile]:
+        raise click.UsageError("--volatile text:, order: and file: need -- COMMAND")
+    return rules["part"]
 
 
 def sessions() -> Any:

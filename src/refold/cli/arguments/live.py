@@ -88,8 +88,7 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--yes", "may_change", is_flag=True,
-        help="Allow live tools with the effect `changes`; with -- COMMAND, do not ask for "
-             "confirmation.",
+        help="Allow live tools with the effect `changes`, and commands of unknown origin.",
     ),
     session_option,
 )  # fmt: skip

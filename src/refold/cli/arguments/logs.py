@@ -7,8 +7,9 @@ logs), §4.8 (stored runs), §14.9.
 import contextlib
 import functools
 import itertools
+import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,6 +84,33 @@ def as_one(name: str, kind: type, *options: Decorator) -> Decorator:
 
 
 log_option: Final = file_option("--log", text="Log of the run; by default a new file in runs/.")
+
+
+def limit_option(
+    names: Collection[str], text: str, kind: type[click.Option] = click.Option
+) -> Decorator:
+    """Return `--limit NAME=N`; the command gets `limits`, the numbers by name."""
+
+    def made(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, Any]:
+        limits = dict[str, Any]()
+        for each in given:
+            name, _, value = each.partition("=")
+            if name not in names:
+                raise click.BadParameter(f"{name!r} is not one of {', '.join(names)}")
+            try:
+                is_whole = not name.endswith(("usd", "timeout", "seconds"))
+                number = int(value) if is_whole else float(value)
+            except ValueError:
+                number = -1
+            if not number >= (0 if name == "max_depth" else 1 if is_whole else math.ulp(0)):
+                what = "a whole number" if is_whole else "a positive number"
+                raise click.BadParameter(f"{each!r}: expected {what}")
+            limits[name] = number
+        return limits
+
+    return click.option(
+        "--limit", "limits", metavar="NAME=N", multiple=True, callback=made, cls=kind, help=text
+    )
 
 
 def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:

@@ -12,6 +12,7 @@ import click
 from refold.api import explore
 from refold.cli.arguments.foreign import (
     Foreign,
+    OfCommands,
     WithCommand,
     command_given,
     explore_options,
@@ -50,7 +51,7 @@ Exit code: 0 every order ends as recorded, or all results were tried
 """
 
 
-@click.command("explore", cls=WithCommand, epilog=page(_PAGE))
+@click.command("explore", cls=WithCommand, epilog=page(_PAGE), shared=("only", "is_results"))
 @click.argument("log", type=RUN)
 @program_option
 @click.option(
@@ -76,15 +77,15 @@ Exit code: 0 every order ends as recorded, or all results were tried
 )
 @click.option(
     "--only", metavar="TEXT", default="",
-    help="With --results or -- COMMAND: change only results of calls whose name or arguments "
+    help="Change only results of calls whose name or arguments "
     "contain TEXT.",
 )  # fmt: skip
 @explore_options
 @click.option(
-    "--fault", metavar="CODE", default="http_500",
-    help="With -- COMMAND: how answers fail, http_400 to http_599 or cut; by default http_500.",
+    "--fault", cls=OfCommands, metavar="CODE", default="http_500",
+    help="How answers fail, http_400 to http_599 or cut; by default http_500.",
 )  # fmt: skip
-@click.option("--yes", "is_sure", is_flag=True, help="With -- COMMAND: do not ask.")
+@click.option("--yes", "is_sure", cls=OfCommands, is_flag=True, help="Do not ask.")
 @json_option
 def command(
     *,
@@ -120,7 +121,7 @@ def command(
     """
     again = command_given()
     if again is not None:
-        refuse_with_command("log", "only", "fault", "is_sure", "as_json", "is_results")
+        refuse_with_command()
         from refold.cli.commands.foreign_runs import sensitivity_foreign  # noqa: PLC0415 - wire formats
 
         way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}

@@ -5,11 +5,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import click
 
 from refold.api import fork, is_checked
-from refold.cli.arguments.foreign import Foreign, WithCommand, command_given, fork_options
+from refold.cli.arguments.foreign import (
+    Foreign,
+    WithCommand,
+    command_given,
+    fork_options,
+    refuse_with_command,
+)
 from refold.cli.arguments.live import Live, LiveOptions, edits_of, live_of, live_options, remedied
 from refold.cli.arguments.logs import (
     OpenedLog,
@@ -72,7 +77,10 @@ in a new process differs.
 """
 
 
-@click.command("fork", cls=WithCommand, epilog=page(_PAGE))
+@click.command(
+    "fork", cls=WithCommand, epilog=page(_PAGE),
+    shared=("at", "edits", "models", "into", "may_change"),
+)  # fmt: skip
 @click.argument("log", type=RUN)
 @click.option(
     "--at", type=int, metavar="N",
@@ -124,17 +132,9 @@ def command(
     """
     foreign_command = command_given()
     if foreign_command is not None:
-        others = (
-            program is not None
-            or redone is not None
-            or live.session is not None
-            or {*live.models} & {"live", "stub"}
-        )
-        if others or not attrs.evolve(live, models=()).is_all_recorded:
-            raise click.UsageError(
-                "with -- COMMAND, you can only use --at, --set, --model NAME, --into, "
-                "--upstream, --volatile, --volatile-text and --unordered"
-            )
+        refuse_with_command()
+        if {*live.models} & {"live", "stub"}:
+            raise click.UsageError("with -- COMMAND, --model takes the name of a model")
         from refold.cli.commands.foreign_runs import (  # noqa: PLC0415 - wire formats
             fork_foreign,
             resume_foreign,

@@ -61,12 +61,9 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
     help="With --url: secret part of the printed URL; by default random at each start.",
 )  # fmt: skip
 @click.option(
-    "--volatile", metavar="PATH", multiple=True,
-    help="Ignore this part of calls, such as tool:NAME/arguments/when.",
-)  # fmt: skip
-@click.option(
-    "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
-    help="Ignore text that matches, such as a date in an argument.",
+    "--volatile", metavar="RULE", multiple=True,
+    help="Do not compare a part of calls, tool:NAME/arguments/when, or text that matches, "
+    "text:REGEX.",
 )  # fmt: skip
 def command(
     *,
@@ -77,7 +74,6 @@ def command(
     port: int,
     word: str,
     volatile: tuple[str, ...],
-    volatile_texts: tuple[str, ...],
 ) -> int:
     """Record an MCP server, or replay a recording of it.
 
@@ -94,7 +90,7 @@ def command(
     if log is not None and replay is not None:
         raise click.UsageError("use either --log, to record, or --replay, to serve a recording")
     options: dict[str, Any] = {"name": name, "log": log}
-    options["rules"] = rules_of(volatile, volatile_texts)
+    options["rules"] = rules_of(volatile)
     with opened_log(replay) if replay is not None else contextlib.nullcontext() as opened:
         options["replay"] = opened and opened.path
         if given is not None:

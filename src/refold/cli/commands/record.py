@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.foreign import Foreign, GivenCaps, caps_options, record_options
+from refold.cli.arguments.foreign import Foreign, caps_of, limits_option, record_options
 from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
@@ -20,7 +20,8 @@ Examples:
   refold record -- python agent.py
   refold record --log runs/agent.jsonl -- node agent.mjs --task "…"
   refold record --upstream http://localhost:8000/v1 -- ./agent.sh
-  refold record --max-cost-usd 5 --each-requests 40 -- claude -p "…"
+  refold record --limit max_cost_usd=5 --limit max_requests=40 \\
+         -- claude -p "…"
   refold record --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
          -- python agent.py
 
@@ -63,7 +64,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     help="Store all files, even those that are in the git repository.",
 )  # fmt: skip
 @record_options
-@caps_options
+@limits_option()
 def command(
     *,
     command: tuple[str, ...],
@@ -73,7 +74,7 @@ def command(
     workspace: str,
     keep_content: bool,
     foreign: Foreign,
-    caps: GivenCaps,
+    limits: dict[str, float],
 ) -> int:
     """Record the model requests of a command, in any language.
 
@@ -89,7 +90,7 @@ def command(
     from refold.proxy.command import is_fed  # noqa: PLC0415 - the same
     from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
-    spends = caps.caps()
+    spends = caps_of(limits)
     given = {
         "log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
         "caps": spends, "labels": labels,
@@ -119,7 +120,7 @@ def command(
     if command and is_fed():
         output.hint("standard input is not recorded: pass it to a replay, too")
     if recorded.ended.timed_out:
-        output.complain(f"the command was stopped by --timeout {spends.timeout:g}")
+        output.complain(f"the command was stopped by --limit timeout={spends.timeout:g}")
     code: int = recorded.ended.code
     if recorded.is_empty:
         output.complain("no requests were recorded, only the start and end of the command")
@@ -150,5 +151,5 @@ def _passed_on(command: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(late))
 
 
-_ALSO_THEIRS: Final = frozenset({"--output", "--profile", "--timeout", "--max-tokens"})
+_ALSO_THEIRS: Final = frozenset({"--output", "--profile"})
 """Options that many commands have themselves."""

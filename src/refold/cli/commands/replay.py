@@ -15,6 +15,7 @@ from refold.cli.arguments.foreign import (
     Foreign,
     WithCommand,
     command_given,
+    parts_of,
     refuse_with_command,
     replay_options,
 )
@@ -67,7 +68,10 @@ refused), 0.
 """
 
 
-@click.command("replay", cls=WithCommand, epilog=page(_PAGE))
+@click.command(
+    "replay", cls=WithCommand, epilog=page(_PAGE),
+    shared=("volatile", "junit", "force", "is_all", "is_listed", "may_change", "into"),
+)  # fmt: skip
 @click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
@@ -109,9 +113,10 @@ refused), 0.
 )  # fmt: skip
 @force_option
 @click.option(
-    "--volatile", metavar="PATH", multiple=True,
-    help="Do not compare this part, such as tool:fetch/arguments/ts.  Ignored differences are "
-    "listed.  Can be repeated.",
+    "--volatile", metavar="RULE", multiple=True,
+    help="Do not compare a part, tool:fetch/arguments/ts; with -- COMMAND, also text that matches, "
+    "text:REGEX, files, file:GLOB, or the order of adjacent user messages that begin like "
+    "order:REGEX.  Lists what it ignored.",
 )  # fmt: skip
 @click.option(
     "--tripwire", is_flag=True,
@@ -191,13 +196,17 @@ def command(
             program = _program_for(programs, opened)
             with remedied(opened, program):
                 sources = live_of(opened, program, "live" if all_live else "recorded", live)
-                way: dict[str, Any] = {"volatile": foreign.volatile, "twice": twice, "into": into}
+                way: dict[str, Any] = {
+                    "volatile": parts_of(foreign.volatile),
+                    "twice": twice,
+                    "into": into,
+                }
                 return replay_live(opened, program, sources, live, junit, rules, **way)
     if rules or twice or into:
         option = "--compare" if rules else "--twice" if twice else "--into"
         raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
     _, tools = modes_and_tools(live.tools)
-    given: dict[str, Any] = {"tools": tools, "volatile": [*foreign.volatile]}
+    given: dict[str, Any] = {"tools": tools, "volatile": parts_of(foreign.volatile)}
     given["session"] = live.session
     if is_alone:
         with opened_log(logs[0]) as opened:
@@ -219,9 +228,7 @@ def _watched(
     logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
 ) -> int:
     """Run a command against the one named log, or list its effects."""
-    refuse_with_command(
-        "logs", "volatile", "junit", "is_all", "as_json", "is_listed", "may_change", "into"
-    )
+    refuse_with_command()
     if len(logs) != 1:
         raise click.UsageError("with -- COMMAND or --list-effects, replay one log at a time")
     from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats

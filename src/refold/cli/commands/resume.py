@@ -15,11 +15,12 @@ import click
 from refold.api import is_checked, resume
 from refold.cli.arguments.foreign import (
     Foreign,
-    GivenCaps,
+    OfCommands,
     WithCommand,
+    caps_of,
     command_given,
+    limits_option,
     refuse_with_command,
-    resume_caps_options,
     resume_options,
 )
 from refold.cli.arguments.live import again as this_command
@@ -190,10 +191,12 @@ _INTERRUPTED: Final = "effect.cancelled"
     help="List open questions and effects in doubt, and execute nothing.",
 )  # fmt: skip
 @resume_options
-@resume_caps_options
+@limits_option(OfCommands)
 @json_option
 @as_one("given", Given)
-def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, **more: Any) -> int:
+def command(
+    *, given: Given, is_list: bool, foreign: Foreign, limits: dict[str, float], **more: Any
+) -> int:
     """Continue a run that broke off or is waiting for a person.
 
     The program runs again with the recorded results, and continues live at the end of the log.
@@ -207,12 +210,12 @@ def command(*, given: Given, is_list: bool, foreign: Foreign, caps: GivenCaps, *
     log, shown = given.log, output.shown_path(given.log)
     again = command_given()
     if again is not None:
-        refuse_with_command("log", "as_json")
+        refuse_with_command()
         if more["on_miss"] == "recorded":
             raise click.UsageError("--on-miss recorded is for `refold replay`")
         from refold.cli.commands.foreign_runs import resume_foreign  # noqa: PLC0415 - wire formats
 
-        asked = {"caps": caps.caps(), "copying": foreign.copying(), **foreign.passed(), **more}
+        asked = {"caps": caps_of(limits), "copying": foreign.copying(), **foreign.passed(), **more}
         asked["keeps_all"], is_sure = asked.pop("keep_content"), asked.pop("yes")
         asked["applies"] = asked.pop("apply")
         return resume_foreign(log, again, is_sure=is_sure, **asked)

@@ -3,13 +3,13 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
 
 from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
-from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
+from refold.cli.arguments.logs import LOG, json_option, label_option, limit_option, log_option
 from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output, people
 from refold.cli.output.pages import page
@@ -35,6 +35,9 @@ Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not
 completed, but recorded.  To continue a run that waits for a person, use
 `refold resume`.
 """
+
+
+_LIMITS: Final = tuple(attrs.fields_dict(Limits))
 
 
 def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path) -> Path:
@@ -73,17 +76,10 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
     "for agents without a list of tools.  They can be delegation tools.",
 )  # fmt: skip
-@click.option(
-    "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
-)
-@click.option(
-    "--max-turns", type=click.IntRange(min=1), metavar="N", help="Model requests of the agent."
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Time limit of the whole run.",
+@limit_option(
+    _LIMITS,
+    "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
+    "max_iterations, model requests of the agent; timeout_seconds; and others.",
 )
 @click.option(
     "--config", type=LOG, metavar="FILE",
@@ -109,9 +105,7 @@ def command(
     labels: dict[str, str],
     root: Path,
     tools: str,
-    max_depth: int | None,
-    max_turns: int | None,
-    timeout: float | None,
+    limits: dict[str, Any],
     config: Path | None,
     ask: bool,
     dry_run: bool,
@@ -135,7 +129,6 @@ def command(
     given = prepared(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:
         output.told(note)
-    asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
     if "" not in models:
         raise click.UsageError(
@@ -154,7 +147,7 @@ def command(
             models=models,
             session=session_for(given.tools),
             runner=runner,
-            limits=given.limits.narrowed(asked),
+            limits=given.limits.narrowed(Limits(**limits)),
             labels=labels,
             redaction=narrowed(project.redaction, *names) if project.redaction else None,
             volatile=project.volatile,

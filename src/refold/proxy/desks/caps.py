@@ -75,8 +75,7 @@ class CapReached:
     def why(self) -> str:
         """The reason, for people and for the model's client."""
         whose = f" by {self.agent}" if self.agent else ""
-        option = "--" + self.cap.replace("_", "-")
-        return f"{option} {self.allowed:g} is reached: {self.spent:g} spent{whose}"
+        return f"--limit {self.cap}={self.allowed:g} is reached: {self.spent:g} spent{whose}"
 
 
 @attrs.define
@@ -150,7 +149,8 @@ class Spending:
             return ""
         name = _model(turn)
         if (self.caps.max_cost_usd or self.caps.each_cost_usd) and not has_price(name):
-            return f"the price of {name} is unknown, so no cap on cost can hold: use --max-tokens"
+            why = "is unknown, so no cap on cost can hold: use --limit max_tokens=N"
+            return f"the price of {name} {why}"
         for spent in self._of(turn.thread):
             spent.requests += 1
         return ""
