@@ -14,7 +14,6 @@ late.
 import asyncio
 import contextvars
 import inspect
-import queue
 import sys
 import threading
 import time
@@ -57,7 +56,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.recording.host import Host
-from refold.engine.recording.workers import WORKERS_MAX, Workers, on_spare
+from refold.engine.recording.workers import WORKERS_MAX, Mailbox, Workers, on_spare
 from refold.engine.values import Value
 
 
@@ -110,7 +109,7 @@ class TokensAsked:
     """The number of additional tokens."""
 
 
-Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]
+Arrivals = Mailbox[Arrival | CancelRun | SharedChange | TokensAsked]
 
 
 @attrs.define(eq=False)

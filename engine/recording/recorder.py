@@ -89,6 +89,7 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.run_request import RecordedRun, RunRequest
 from refold.engine.recording.timers import Timers
+from refold.engine.recording.workers import Mailbox
 from refold.engine.secrets.redaction import taken_out
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import LimitCount
@@ -120,7 +121,7 @@ class Recorder(World):
         self._vault = request.vault
         self.request = request
         self.fold = Fold()
-        self._arrivals: Arrivals = queue.SimpleQueue()
+        self._arrivals: Arrivals = Mailbox()
         self._host = host
         is_root = request.identity.parent is None  # a child is cancelled, or ends in time
         self._driver = Driver(self._arrivals, host=host, may_wait=is_root)

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from refold.engine.recording import interrupts
 
@@ -19,6 +19,43 @@ T = TypeVar("T")
 
 WORKERS_MAX: Final = 64
 """Threads of one run; more jobs than these wait their turn."""
+
+
+class Mailbox(Generic[T]):
+    """Things that any thread puts in, also in a signal's handler, and one thread takes in order.
+
+    Not `queue.SimpleQueue`: in Python 3.11 and 3.12, it waits for ever if the time is over before
+    it has begun to wait, which happens to a timeout of a millisecond on a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self._things: deque[T] = deque()
+        self._nothing_new = threading.Lock()
+        """Free once something was put in since the last wait."""
+        self._nothing_new.acquire()
+
+    def empty(self) -> bool:
+        """Return whether there is nothing."""
+        return not self._things
+
+    def put(self, thing: T) -> None:
+        """Put something in."""
+        self._things.append(thing)
+        try:  # noqa: SIM105 - a context manager takes longer than all else
+            self._nothing_new.release()
+        except RuntimeError:  # it is free already
+            pass
+
+    def get(self, timeout: float | None = None) -> T:
+        """Take the first thing, and wait for it for so many seconds; `None` sets no limit.
+
+        Raises:
+            queue.Empty: nothing came in time.
+        """
+        while not self._things:  # what frees the lock may have been taken already
+            if not self._nothing_new.acquire(timeout=-1 if timeout is None else timeout):
+                raise queue.Empty
+        return self._things.popleft()
 
 
 class Workers:
@@ -130,7 +167,7 @@ class _Spare(threading.Thread):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.jobs: queue.SimpleQueue[Callable[[], bool]] = queue.SimpleQueue()
+        self.jobs: Mailbox[Callable[[], bool]] = Mailbox()
 
     def run(self) -> None:
         """Take jobs."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
 from functools import cache
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, Final, Self
 
 from refold.engine.children.anchor import anchored
@@ -43,7 +43,7 @@ from refold.engine.ports.ports import CancelSignal, ChildRequest, Suspended
 from refold.engine.ports.programs import with_sources
 from refold.engine.process.bounds import Bounds, Captured, Ended, How
 from refold.engine.process.start import child_environment
-from refold.engine.recording.workers import on_thread
+from refold.engine.recording.workers import Mailbox, on_thread
 from refold.engine.runners.child_run import ADVICE, outcome_of_error
 from refold.engine.runners.in_subprocess import InSubprocess, run_stub
 
@@ -347,8 +347,8 @@ class _Process:
         asks: bool,
     ) -> None:
         self._cancel = CancelSignal()
-        self._said: SimpleQueue[Item] = SimpleQueue()
-        self._given: SimpleQueue[int] = SimpleQueue()
+        self._said: Mailbox[Item] = Mailbox()
+        self._given: Mailbox[int] = Mailbox()
 
         def run() -> Ended:
             with served(self._ask if asks else None) as tokens_fd:

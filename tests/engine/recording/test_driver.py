@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import queue
 import sys
 import threading
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from refold.engine.ports.effects import AskModel, CallTool
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
 from refold.engine.recording.driver import Arrival, Arrivals, Driver, ask_model, overdue
 from refold.engine.recording.host import Host
+from refold.engine.recording.workers import Mailbox
 from refold.tools.contract.tool_types import tool
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
@@ -36,7 +36,7 @@ async def slow_double(x: int) -> int:
 
 
 def driver_with(host: Host) -> tuple[Driver, Arrivals]:
-    arrivals: Arrivals = queue.SimpleQueue()
+    arrivals: Arrivals = Mailbox()
     return Driver(arrivals, host=host), arrivals
 
 

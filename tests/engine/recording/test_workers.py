@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from refold.engine.recording import workers
-from refold.engine.recording.workers import Lookout, Workers, in_thread, on_spare, on_thread
+from refold.engine.recording.workers import (
+    Lookout,
+    Mailbox,
+    Workers,
+    in_thread,
+    on_spare,
+    on_thread,
+)
 
 PATIENCE_SECONDS = 10
 
@@ -188,3 +195,34 @@ def test_ctrl_c_gives_the_work_up_and_waits_for_its_end() -> None:
         in_thread(work, given_up.set)
 
     assert told == [True]
+
+
+@pytest.mark.parametrize("seconds", [0, 1e-9, 1e-6])
+def test_a_wait_ends_though_it_is_over_before_it_begins(seconds: float) -> None:
+    for _ in range(1_000):
+        box: Mailbox[int] = Mailbox()
+        with pytest.raises(queue.Empty):
+            box.get(timeout=seconds)
+        box.put(1)
+        assert box.get(timeout=seconds) == 1
+        with pytest.raises(queue.Empty):  # what woke it was taken
+            box.get(timeout=seconds)
+
+
+def test_what_any_thread_puts_in_is_taken_once_and_in_its_order() -> None:
+    box: Mailbox[tuple[int, int]] = Mailbox()
+
+    def puts(who: int) -> None:
+        for n in range(500):
+            box.put((who, n))
+
+    threads = [threading.Thread(target=puts, args=(who,)) for who in range(4)]
+    for each in threads:
+        each.start()
+
+    taken = [box.get(timeout=60) for _ in range(2_000)]
+
+    for each in threads:
+        each.join()
+    assert box.empty()
+    assert all([n for who, n in taken if who == one] == [*range(500)] for one in range(4))
