@@ -164,11 +164,12 @@ def test_definitions_of_tools_are_read_in_the_forms_of_all_interfaces() -> None:
         {"functionDeclarations": [{**told, "parametersJsonSchema": schema}]},
         {"type": "web_search_20250305", "name": "web_search"},
         {"googleSearch": {}},
+        *("nonsense", {"function": 1}, {"functionDeclarations": [None]}),
     ]
     found = [*definitions_of(offered)]
 
     assert found[:4] == [{"type": "function", **told, "parameters": schema}] * 4
-    assert found[4:] == [
+    assert found[4:6] == [
         {"type": "web_search_20250305", "name": "web_search"},
         {"type": "googleSearch", "name": "googleSearch"},
     ]

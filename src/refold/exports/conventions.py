@@ -95,10 +95,11 @@ def definitions_of(offered: Iterable[Any]) -> Iterator[dict[str, Any]]:
             continue
         declared = tool.get("functionDeclarations")
         for one in declared if isinstance(declared, list) else [tool.get("function", tool)]:
-            schema = next((one[name] for name in _SCHEMAS if name in one), None)
-            kind = tool.get("type") or ("function" if "name" in one else next(iter(tool), ""))
+            said = one if isinstance(one, dict) else {}
+            schema = next((said[name] for name in _SCHEMAS if name in said), None)
+            kind = str(tool.get("type") or ("function" if "name" in said else next(iter(tool), "")))
             if schema is None and kind != "function":
-                yield {"type": kind, "name": one.get("name") or kind}
+                yield {"type": kind, "name": str(said.get("name") or kind)}
                 continue
-            said = {"description": one.get("description"), "parameters": schema}
-            yield {"type": "function", "name": str(one.get("name")), **said}
+            more = {"description": said.get("description"), "parameters": schema}
+            yield {"type": "function", "name": str(said.get("name")), **more}

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
-from posixpath import commonpath
 from typing import Any, Final
 
 import attrs
@@ -254,8 +253,11 @@ class _OneLog:
         self._models: dict[str, str] = {}
         self._offers: dict[str, dict[str, dict[str, Any]]] = {}
         """Definitions of tools by name, by the digest that a request names."""
-        self._wanted: dict[str, list[dict[str, Any]]] = {}
-        """Calls that the last answer of each scope asked for and nobody made yet."""
+        self._wanted: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        """By each scope with an answer in it or below: of each of these scopes, the calls that its
+        last answer asked for and nobody made yet."""
+        self._answered: set[str] = set()
+        """Scopes with an answer: a call in one is of its own answers."""
 
     def spans(self) -> Iterator[TraceSpan]:
         """Yield them, and at the end the run itself."""
@@ -277,7 +279,7 @@ class _OneLog:
             elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
                 yield from self._end(entry, at, above, clock, run)
             elif entry.kind == TOOLS:
-                self._offer(entry.data["tools"])
+                self._offer(entry.data.get("tools"))
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
         self._all.left_out[UNREAD] += left
@@ -306,7 +308,9 @@ class _OneLog:
                 return own.id, self._delegating[scope]
         return own.id, own.id
 
-    def _offer(self, tools: list[Any]) -> None:
+    def _offer(self, tools: Any) -> None:
+        if not isinstance(tools, list):
+            return  # nonsense: no writer of ours
         named = {tool["name"]: tool for tool in definitions_of(tools)}
         self._offers[digest.of_value(digest.VALUE, tools)] = named
 
@@ -316,16 +320,18 @@ class _OneLog:
         It is one of the same tool with these arguments, or with fewer, where a framework adds
         defaults; of the answers that are nearest in the tree of tasks, the last first.
         """
-        near = (scope,) if scope in self._wanted else self._wanted
-        shared = {asked: len(commonpath([asked, scope])) for asked in near}
-        fits = [
-            (_given(call, arguments) != arguments, calls, call)
-            for asked in reversed(shared)
-            if shared[asked] == max(shared.values())
-            for calls in (self._wanted[asked],)
-            for call in calls
-            if call["name"] == tool and _given(call, arguments).items() <= arguments.items()
-        ]
+        near = next((self._wanted[each] for each in _with_above(scope) if each in self._wanted), {})
+        if scope in self._answered:
+            near = {scope: near.get(scope, [])}
+        fits: list[tuple[bool, list[dict[str, Any]], dict[str, Any]]] = []
+        for asked in [*reversed(near)]:
+            calls = near[asked]
+            for call in calls:
+                given = _given(call, arguments)
+                if call.get("name") == tool and given.items() <= arguments.items():
+                    fits.append((given != arguments, calls, call))
+            if not calls:
+                del near[asked]
         if not fits:
             return None
         _, calls, call = min(fits, key=itemgetter(0))
@@ -348,7 +354,8 @@ class _OneLog:
                     self._delegating[scope_of(call)] = span
             case "model.asked":
                 does = "chat"
-                said = self._all.text("gen_ai.input.messages", [*map(message_of, added)])
+                shown = [*map(message_of, added)] if self._all.content else added
+                said = self._all.text("gen_ai.input.messages", shown)
                 facts |= self._asked(data) | said
                 run.attributes = said | run.attributes
                 if offered := data.get("tools"):
@@ -393,9 +400,12 @@ class _OneLog:
                 span.messages += ((True, self._all.message(answer)),)
                 said = more.get("gen_ai.output.messages")
                 run.attributes |= {"gen_ai.output.messages": said} if said else {}
-                scope = scope_of(call)
-                self._wanted.pop(scope, None)
-                self._wanted[scope] = list(answer.get("tool_calls") or ())
+                scope, calls = scope_of(call), list(answer.get("tool_calls") or ())
+                self._answered.add(scope)
+                for each in _with_above(scope):
+                    asked = self._wanted.setdefault(each, {})
+                    asked.pop(scope, None)
+                    asked |= {scope: calls} if calls else {}
             yield self._all.ended(span, status, code, **more)
             if self._delegating.get(scope_of(call)) == span.id:
                 del self._delegating[scope_of(call)]
@@ -419,7 +429,8 @@ class _OneLog:
             case "model.answered":
                 message, reason = data.get("message"), data.get("stop_reason") or ""
                 why = "error" if error else reason
-                more |= text("gen_ai.output.messages", message and [answer_of(message, why)])
+                shown = message and self._all.content and [answer_of(message, why)]
+                more |= text("gen_ai.output.messages", shown or message)
                 more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
                 if reason:
                     more["gen_ai.response.finish_reasons"] = [reason]
@@ -438,6 +449,13 @@ def _defined(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool of a run as its requests define it."""
     told = {"name": tool["name"], "description": tool["description"]}
     return told | {"parameters": tool["schema"]}
+
+
+def _with_above(scope: str) -> Iterator[str]:
+    """Yield a scope and those above it, the nearest first."""
+    while scope:
+        yield scope
+        scope = scope_above(scope)
 
 
 def _given(call: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
