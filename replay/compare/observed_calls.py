@@ -112,7 +112,7 @@ class ObservedCalls(RunCalls):
             for s, ours in self._by_scope().items()
         )
         for same, turn in sorted(itertools.chain(*pairs), key=lambda pair: pair[1].seq):
-            self._bindings.learn(self._settled(same.asked), self._settled(turn.asked))
+            self._bindings.learn(other._unnamed(same), self._unnamed(turn))  # noqa: SLF001 - of its own kind
         other.renamed({})
         self.renamed(scopes)
         for side in (self, other):
@@ -159,6 +159,12 @@ class ObservedCalls(RunCalls):
 
     def _settled(self, asked: Asked) -> Asked:
         return self._record.rules.applied(asked, self._bindings.line_key)
+
+    def _unnamed(self, turn: RecordedTurn) -> Asked:
+        """Return a request with its ids of calls by their positions: a server draws them anew."""
+        asked = self._settled(turn.asked)
+        messages = tuple(self._without_ids(turn.scope, each) for each in asked.messages)
+        return attrs.evolve(asked, messages=messages)
 
     def _plain(self, asked: Asked) -> Asked:
         plain = self._settled(asked)

@@ -48,6 +48,22 @@ def test_neither_ids_nor_the_order_of_conversations_are_differences(tmp_path: Pa
     assert found.count == 0, found
 
 
+def test_values_are_bound_though_a_server_draws_the_ids_of_calls_anew(tmp_path: Path) -> None:
+    profile = Profile(name="mine", places=("result:ask id session ([0-9a-f]{12})",))
+
+    def told(call: str, session: str) -> list[Exchange]:
+        asked = says("", (call, "ask", {"what": EAT}))
+        answered = result(call, f"session {session}")
+        return talk(user("Go."), asked, answered, says("Well?"), user(f"See {session}."), says("."))
+
+    found = compared(
+        tmp_path, told("c1", "0123456789ab"), told("x-9", "fedcba987654"), profile=profile
+    )
+
+    assert found.count == 0, found
+    assert any("1 id" in note for note in found.notes)
+
+
 def test_results_that_changed_places_are_a_difference(tmp_path: Path) -> None:
     """An id still says which result belongs to which call."""
     one = lead("c1", "c2")
