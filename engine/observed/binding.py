@@ -13,6 +13,7 @@ of the pattern is the value. Pure. Rules: CONTRACT.md §16.17.
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 from collections import Counter
@@ -359,6 +360,8 @@ class Bindings:
         self._marked_text = functools.lru_cache(_KNOWN_TEXTS)(self._marked_anew)
         self._in_text = functools.lru_cache(_KNOWN_TEXTS)(self._in_text_anew)
         self._known = Joined()
+        self._passed: set[tuple[str, str, str]] = set()
+        """Values that were ignored: by which rule, recorded, and now."""
         self._commits = _Commits()
         self._commits.record(made)
         self.unproven: dict[str, None] = {}
@@ -462,6 +465,7 @@ class Bindings:
         if joined.ids != self._known.ids:
             self._in_text.cache_clear()
         self._known = joined
+        self._passed |= {(each.rule, each.recorded, each.now) for each in joined.passed}
 
     def see(self, made: Iterable[MadeObject]) -> None:
         """Take commits and tags that the current run made since the last call."""
@@ -568,7 +572,7 @@ class Bindings:
 
     def _introduces(self, pair: _Pair, join: Joined) -> bool:
         """Return whether a pair is at a place that introduces or ignores its kind; note it."""
-        place = self._place_of(pair.mark, pair.where)
+        place = self._place_of(pair.mark, pair.where) or self._printed_place(pair)
         if place is _NOW_PLACE and not self._are_of_their_days(pair.recorded, pair.now):
             return False
         kind = place.kind if place is not None else self._kind(pair)
@@ -583,14 +587,23 @@ class Bindings:
         join.passed.append(IgnoredValue(pair.pointer, pair.recorded, pair.now, rule))
         return True
 
+    def _printed_place(self, pair: _Pair) -> ValuePlace | None:
+        """Return the place at which a request had the pair that is printed now; `None` for none."""
+        is_printed = "printed" in pair.where
+        places = self._of_mark(pair.mark) if is_printed else ()
+        known = ((place.rule, pair.recorded, pair.now) in self._passed for place in places)
+        return next(itertools.compress(self._of_mark(pair.mark), known), None)
+
+    def _of_mark(self, mark: str) -> list[ValuePlace]:
+        return [self._places[int(number)] for number in mark.split(",") if number.isdigit()]
+
     def _are_of_their_days(self, was: str, now: str) -> bool:
         days = zip(self._days, (_day(was), _day(now)), strict=True)
         return all(a is not None and b is not None and abs((a - b).days) <= 1 for a, b in days)
 
     def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
         """Return the place of a token; `None` if it has none."""
-        found = (self._places[int(n)] for n in mark.split(",") if n.isdigit())
-        return next((place for place in found if place.where & where), None)
+        return next((place for place in self._of_mark(mark) if place.where & where), None)
 
     def _kind(self, pair: _Pair) -> str | None:
         is_id = pair.mark != _OWN and "parameters" in pair.where

@@ -202,6 +202,20 @@ def test_what_is_ignored_at_its_place_is_named_with_its_words() -> None:
     ]
 
 
+def test_what_is_ignored_in_a_request_is_ignored_where_the_command_prints_it() -> None:
+    """The same pair, and no other."""
+    found = bindings()
+    assert found.joined_values("duration_ms: 5.", "duration_ms: 7.") is None
+    request = (agents(A, B, ms=5), agents(A, B, ms=7))
+    whole = joined(found, *request)
+    assert whole is not None
+    found.commit(whole)
+
+    assert found.joined_values("duration_ms: 5.", "duration_ms: 7.") is not None
+    assert found.joined_values("duration_ms: 5.", "duration_ms: 8.") is None
+    assert found.joined_values("it took 5.", "it took 7.") is None
+
+
 def timed(*times: str) -> Asked:
     return ask(says("", ("c", "Bash", {})), result("c", " ".join(f"at {each}" for each in times)))
 
