@@ -140,6 +140,9 @@ class Usage(Value):
     cost_usd_micros: int | None = None
     """In millionths of a US dollar, as priced when the answer was recorded; `None`: no price is
     known of one request at least."""
+    untold: int | None = None
+    """How many of the requests have no tokens here, because their provider told none; `None`: all
+    have."""
     prices: str | None = None
     """The table that priced it, with its version; `None` also where there were several."""
 
@@ -150,7 +153,9 @@ class Usage(Value):
         if other == _NOTHING:
             return self
         known = {name: _sum(getattr(self, name), getattr(other, name)) for name in _PARTS}
-        return Usage(prices=self.prices if self.prices == other.prices else None, **known)
+        prices = self.prices if self.prices == other.prices else None
+        untold = (self.untold or 0) + (other.untold or 0) or None
+        return Usage(prices=prices, untold=untold, **known)
 
     def as_json(self) -> dict[str, Any]:
         """Return the known values, by name: in the form of a log, a reply and a state's digest."""
@@ -183,7 +188,7 @@ class Priced(Value):
 
 _USAGE: Final = tuple(attrs.fields_dict(Usage))
 _NOTHING: Final = Usage()
-_PARTS: Final = tuple(name for name in _USAGE if name != "prices")
+_PARTS: Final = tuple(name for name in _USAGE if name not in ("prices", "untold"))
 """Fields that are added up, of which most may be unknown."""
 _MOST: Final = 2**63 - 1
 """A sum that no log can hold stays at what one can."""

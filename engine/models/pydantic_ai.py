@@ -345,6 +345,7 @@ def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelRep
         requests=1,
         cache_read_tokens=spent.cache_read_tokens,
         cache_write_tokens=spent.cache_write_tokens,
+        untold=None if spent.input_tokens or spent.output_tokens else 1,
     )
     try:
         message = neutral_answer(response)

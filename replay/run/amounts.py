@@ -31,6 +31,28 @@ def cost(usage: Usage, priced: Priced) -> str:
     )
 
 
+def tokens(usage: Usage) -> str:
+    """Return tokens in a table: `945`, `≥ 945` if not all were told, `not told`; empty for none."""
+    known = usage.input_tokens + usage.output_tokens
+    if not known:
+        return "not told" if usage.untold else ""
+    return f"≥ {known:,}" if usage.untold else f"{known:,}"
+
+
+def spent(usage: Usage, priced: Priced | None = None) -> str:
+    """Return tokens and their cost: `945 tokens (900 from the cache), $0.0123`.
+
+    A cost that is not known is a dash: no price is known of one of the models at least. Otherwise
+    it is the known part: `at least $0.21 (1 answer not counted)`.
+    """
+    known, cached = usage.input_tokens + usage.output_tokens, usage.cache_read_tokens
+    told = counted(known, "token") if known or not usage.untold else "tokens not told"
+    notes = [f"{cached:,} from the cache"] if cached else []
+    notes += [f"{counted(usage.untold, 'answer')} not told"] if known and usage.untold else []
+    told += f" ({', '.join(notes)})" if notes else ""
+    return f"{told}, {cost(usage, priced or Priced())}"
+
+
 def requests(count: int, failed: Mapping[str, int]) -> str:
     """Return the number of model requests, and of the failed: `4 requests (2 failed: 529 ×2)`."""
     return counted(count, "request") + failures(failed)

@@ -41,7 +41,8 @@ def totals(tree: RunNode) -> dict[str, Any]:
 
 def _spent(usage: Usage) -> dict[str, int | None]:
     names = ("input_tokens", "output_tokens", "cost_usd_micros")
-    return {name: getattr(usage, name) for name in names}
+    untold = {"untold": usage.untold} if usage.untold else {}
+    return {name: getattr(usage, name) for name in names} | untold
 
 
 def below(tree: RunNode) -> list[RunNode]:

@@ -160,9 +160,12 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
     requests = node.requests if volatile else node.requests - node.beside
     if requests:
         yield f"model requests: {requests}{failures(node.requests_failed)}"
+    below = ", with all below" if node.children else ""
     if node.usage.input_tokens or node.usage.output_tokens:
-        below = ", with all below" if node.children else ""
-        yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{below}"
+        untold = f", {node.usage.untold} answers not told" if node.usage.untold else ""
+        yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{untold}{below}"
+    elif node.usage.untold:
+        yield f"tokens: not told{below}"
 
 
 def _use(use: ToolUse) -> str:

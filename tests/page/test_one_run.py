@@ -197,7 +197,8 @@ def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path
 def _told(node: dict[str, Any], logs: dict[str, Path]) -> dict[str, Any]:
     told = {name: value for name, value in node.items() if name not in ("seq", "cost")}
     for name in ("usage", "own_usage"):
-        told[name] = {each: value for each, value in node[name].items() if each != "cost"}
+        made = ("cost", "tokens", "spent")
+        told[name] = {each: value for each, value in node[name].items() if each not in made}
     told["log"] = "" if node["log"] is None or node["scope"] else str(logs[node["log"]])
     told["children"] = [_told(child, logs) for child in node["children"]]
     plain: dict[str, Any] = _plain(told)

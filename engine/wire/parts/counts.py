@@ -31,10 +31,12 @@ class Counts:
     """Whether a count that is not there is 0, and not unknown."""
 
     def usage(self, counts: Json) -> Usage:
-        """Return the usage of one request; an invalid count is 0, or unknown for a part."""
+        """Return the usage of one request; an invalid count is not told, or unknown for a part."""
         if not isinstance(counts, dict):
-            return Usage(requests=1)
+            counts = {}
+        told = (_count(counts, name) for name in (*self.input, *self.output))
         return Usage(
+            untold=1 if all(each is None for each in told) else None,
             input_tokens=sum(_count(counts, name) or 0 for name in self.input),
             output_tokens=sum(_count(counts, name) or 0 for name in self.output),
             requests=1,

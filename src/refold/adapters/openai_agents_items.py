@@ -180,6 +180,7 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         requests=spent.requests or 1,
         cache_read_tokens=spent.input_tokens_details.cached_tokens,
         reasoning_tokens=spent.output_tokens_details.reasoning_tokens,
+        untold=None if spent.input_tokens or spent.output_tokens else 1,
     )
     parts = [part for item in items if _is_said(item) for part in item["content"]]
     is_refusal = any(part.get("type") == "refusal" for part in parts)

@@ -67,11 +67,8 @@ class _Trajectory:
             "trajectory_id": self._run.id.hex(),
             "agent": {"name": facts["gen_ai.agent.name"] or "agent", "version": __version__},
             "steps": [{"step_id": at, **each} for at, each in enumerate(self._steps, 1)],
-            "final_metrics": {
-                "total_prompt_tokens": own["input_tokens"],
-                "total_completion_tokens": own["output_tokens"],
-                "total_steps": len(self._steps),
-            }
+            "final_metrics": {"total_steps": len(self._steps)}
+            | ({} if "untold" in own else _tokens(own))
             | ({} if cost is None else {"total_cost_usd": cost / 1_000_000}),
             "extra": {"status": facts["refold.status"], "error": self._run.error},
         } | ({"subagent_trajectories": self._below} if self._below else {})
@@ -157,6 +154,13 @@ class _Trajectory:
     def _subagent(self, span: TraceSpan) -> dict[str, Any]:
         self._below.append(_Trajectory(span, self._inside, self._spans).document())
         return {"subagent_trajectory_ref": [{"trajectory_id": span.id.hex()}]}
+
+
+def _tokens(own: dict[str, Any]) -> dict[str, int]:
+    return {
+        "total_prompt_tokens": own["input_tokens"],
+        "total_completion_tokens": own["output_tokens"],
+    }
 
 
 def _text(content: Any) -> str:

@@ -431,7 +431,9 @@ class _OneLog:
                 why = "error" if error else reason
                 shown = message and self._all.content and [answer_of(message, why)]
                 more |= text("gen_ai.output.messages", shown or message)
-                more |= {name: (data.get("usage") or {}).get(of) for name, of in USAGE.items()}
+                used = data.get("usage") or {}
+                if "untold" not in used:
+                    more |= {name: used.get(of) for name, of in USAGE.items()}
                 if reason:
                     more["gen_ai.response.finish_reasons"] = [reason]
             case _:

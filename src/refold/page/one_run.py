@@ -29,7 +29,7 @@ from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
 from refold.replay.index.standing import STANDINGS, WORDS
 from refold.replay.observed.folder import folder_diffs
-from refold.replay.run.amounts import cost, failures
+from refold.replay.run import amounts
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.totals import below, totals
@@ -123,7 +123,7 @@ class OneRun:
             "tree": self._tree(starts),
             "changes": self._changes() if self.content and self.tree.guarantee else [],
             "totals": (told := totals(self.tree)),
-            "failures": failures(told["requests_failed"]),
+            "failures": amounts.failures(told["requests_failed"]),
             "lanes": self.lanes,
             "critical": self._critical(links),
             "links": main | {"beside": {} if is_large else beside},
@@ -151,7 +151,9 @@ class OneRun:
                 node |= {"log": root, "seq": begins.get(node["scope"])}
             for name in ("", "own_"):
                 usage, priced = node[f"{name}usage"], Priced(**node[f"{name}priced"])
-                usage["cost"] = cost(Usage(cost_usd_micros=usage["cost_usd_micros"]), priced)
+                spent = Usage(**usage)
+                usage |= {"cost": amounts.cost(spent, priced), "tokens": amounts.tokens(spent)}
+                usage["spent"] = amounts.spent(spent, priced)
             for file in node["files"]:
                 unsure = "" if file["is_sole"] else " (perhaps by others)"
                 counts = file["lines_added"], file["lines_removed"]

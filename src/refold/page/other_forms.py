@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from refold.engine.events.outcome import Usage
+from refold.replay.run.amounts import tokens
 from refold.replay.run.tree_text import printable
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
+_TOKENS: Final = ("input_tokens", "output_tokens", "untold")
 _TEXT_MAX: Final = 300
 """Characters of a text in a summary."""
 _ROWS_MAX: Final = 50
@@ -55,11 +58,12 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield "| runs | completed below | failed | tool calls | requests | tokens | cost | time |"
         yield "|---|---|---|---|---|---|---|---|"
         spent, cost = totals["all"], totals["all"]["cost_usd_micros"]
-        tokens = spent["input_tokens"] + spent["output_tokens"]
+        told = Usage(**{name: spent[name] for name in _TOKENS if name in spent})
         price = "-" if cost is None else f"${cost / 1_000_000:,.4f}"
         took = "-" if tree["duration_ms"] is None else f"{tree['duration_ms'] / 1000:,.1f} s"
         counts = [totals[name] for name in ("runs", "completed", "failed", "tools", "requests")]
-        yield f"| {' | '.join(f'{count:,}' for count in counts)} | {tokens:,} | {price} | {took} |"
+        cells = [*(f"{count:,}" for count in counts), tokens(told) or "0", price, took]
+        yield f"| {' | '.join(cells)} |"
     else:
         yield from _differences(document["diff"])
     bad = [node for node in _nodes(tree) if node["status"] not in ("completed", "running")]

@@ -149,7 +149,7 @@ class RecordedCommand:
     refused: tuple[str, ...] = ()
     """Why requests were not passed on, or got no answer."""
     past: tuple[str, ...] = ()
-    """Addresses in answers that lead past Refold."""
+    """Notes of addresses in answers that lead past Refold."""
     websockets: tuple[str, ...] = ()
     """Paths at which a WebSocket was refused."""
     folder: str = ""

@@ -583,3 +583,34 @@ def test_entries_stand_in_the_order_of_completion(tmp_path: Path) -> None:
 
     answers = [entry.call for entry in read_entries(log) if entry.kind == "model.answered"]
     assert answers == ["0/2#1", "0/1#1"]
+
+
+class Noting(Failing):
+    """A desk that is told which addresses lead past the proxy."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("", url)
+        self.notes: list[str] = []
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Pass on."""
+        decided = super().begin(incoming)
+        assert isinstance(decided, Forward)
+        return attrs.evolve(decided, past=self.notes.append)
+
+
+@pytest.mark.parametrize(("megabytes", "count"), [(1, 0), (9, 1)])
+def test_a_body_that_is_too_large_to_look_for_addresses_is_noted(
+    megabytes: int, count: int
+) -> None:
+    body = json.dumps({"text": "x" * (megabytes << 20)}).encode()
+    told = ("HTTP/1.1 200 OK", "content-type: application/json", f"content-length: {len(body)}")
+    head = "\r\n".join([*told, "", ""]).encode()
+    with (
+        RawServer(answering(head, body)) as server,
+        served(desk := Noting(server.url), ["a"]) as base,
+    ):
+        answer = said(base, path="/a/files", method="GET")[1]
+
+    assert answer == body
+    assert len(desk.notes) == count

@@ -1,9 +1,11 @@
 """Requests and costs in words."""
 
+import functools
+
 import pytest
 
 from refold.engine.events.outcome import Priced, Usage
-from refold.replay.run.amounts import cost, dollars, requests
+from refold.replay.run.amounts import cost, dollars, requests, spent, tokens
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,28 @@ def test_what_is_not_counted_is_named() -> None:
     priced = Priced(usd_micros=210_000, unpriced=1)
 
     assert cost(Usage(), priced) == "at least $0.2100 (1 answer not counted)"
+
+
+_TOLD, _UNTOLD = Usage(input_tokens=40, output_tokens=5, requests=1), Usage(requests=1, untold=1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "cell", "text"),
+    [
+        ([], "", "0 tokens"),
+        ([_TOLD, _TOLD], "90", "90 tokens"),
+        ([_UNTOLD, _UNTOLD], "not told", "tokens not told"),
+        ([_UNTOLD, _TOLD, _UNTOLD], "≥ 45", "45 tokens (2 answers not told)"),
+    ],
+)
+def test_tokens_that_were_not_told_are_never_zero(
+    answers: list[Usage], cell: str, text: str
+) -> None:
+    """In a sum, too."""
+    usage = functools.reduce(Usage.plus, answers, Usage())
+
+    assert tokens(usage) == cell
+    assert spent(usage).partition(", ")[0] == text
 
 
 def test_failed_requests_are_named_by_their_reasons() -> None:

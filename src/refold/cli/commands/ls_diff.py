@@ -10,6 +10,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing, RefoldError
+from refold.engine.events.outcome import Usage
 from refold.engine.log.gaps import blob_gaps
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
@@ -82,12 +83,17 @@ _HEADING: Final[list[output.Part]] = [
 ]  # fmt: skip
 
 
+def _usage(row: ComparedRun) -> Usage:
+    names = ("input_tokens", "output_tokens", "untold")
+    return Usage(**{name: getattr(row, name) for name in names})
+
+
 def _shown(row: ComparedRun) -> list[output.Part]:
     took, cost = row.duration_ms, row.cost_usd_micros
     return [
         output.status(row.status, row.standing),
         *(f"{count:,}" for count in (row.subagents, row.failed, row.calls, row.requests)),
-        f"{row.input_tokens + row.output_tokens:,}",
+        words.tokens(_usage(row)) or "0",
         "-" if cost is None else words.dollars(cost),
         "-" if took is None else words.seconds(took),
         row.changed_files or "-",

@@ -136,8 +136,8 @@ def _say_what_failed(recorded: Any) -> None:
         output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
     for why in recorded.refused:
         output.complain(f"a request failed: {why}")
-    for address in recorded.past:
-        output.complain(f"an answer names {address}, past Refold: requests there are not recorded")
+    for line in recorded.past:
+        output.complain(line)
     for line in recorded.capped:
         output.complain(line)
 

@@ -126,7 +126,8 @@ class FolderOfRuns:
         kept, counts = self._counts.get(run.path, (None, {}))
         if kept == seen or not is_read or run.status == "unreadable":
             return counts
-        from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - not for help pages
+        from refold.replay.run.amounts import tokens  # noqa: PLC0415 - not for help pages
+        from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - the same
 
         try:
             read = OpenedRun(self._plain(run.path))
@@ -138,6 +139,7 @@ class FolderOfRuns:
             "failed": told["failed"],
             "models": sorted({model for node in read.agents for model in node.models}),
             **told["all"],
+            "tokens": tokens(read.tree.usage),
         }
         self._counts[run.path] = seen, counts
         return counts

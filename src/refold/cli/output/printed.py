@@ -198,6 +198,8 @@ class ComparedRun(Document):
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    untold: int | None = None
+    """Answers whose tokens the provider did not tell; `None` for none."""
     cost_usd_micros: int | None = None
     duration_ms: int | None = None
     differences: int = 0

@@ -163,7 +163,7 @@ def _asked(node: RunNode) -> str:
     """Return the number of model requests, and the tokens of its own and with its subagents."""
     beside = f" ({node.beside} beside the work)" if node.beside else ""
     told = words.requests(node.requests, node.requests_failed) + beside
-    if not node.usage.input_tokens + node.usage.output_tokens:
+    if not words.tokens(node.usage):
         return told
     spent = words.spent(node.usage, node.priced)
     if not node.children:

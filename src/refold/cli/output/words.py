@@ -3,13 +3,14 @@
 from typing import Final
 
 from refold.engine.errors import damage_meaning
-from refold.engine.events.outcome import Priced, Usage
 from refold.replay.difference import pointer_diff
 from refold.replay.run import amounts
 
 counted: Final = pointer_diff.counted
 dollars: Final = amounts.dollars
 requests: Final = amounts.requests
+spent: Final = amounts.spent
+tokens: Final = amounts.tokens
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
@@ -34,18 +35,6 @@ def size(size_bytes: int) -> str:
     if size_bytes < _MEGA:
         return f"{size_bytes / _KILO:.0f} kB"
     return f"{size_bytes / _MEGA:.1f} MB"
-
-
-def spent(usage: Usage, priced: Priced | None = None) -> str:
-    """Return tokens and their cost: `945 tokens (900 from the cache), $0.0123`.
-
-    A cost that is not known is a dash: no price is known of one of the models at least. With
-    `priced`, it is the known part: `at least $0.21 (1 answer not counted)`.
-    """
-    cached = usage.cache_read_tokens
-    told = counted(usage.input_tokens + usage.output_tokens, "token")
-    told += f" ({cached:,} from the cache)" if cached else ""
-    return f"{told}, {amounts.cost(usage, priced or Priced())}"
 
 
 def damage(what: str) -> str:

@@ -107,7 +107,8 @@ def _show() -> Schema:
     )
     run = tree["$defs"]["run"]
     spent = record(
-        {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)}
+        {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)},
+        {"untold": COUNT},
     )
     counts = (
         "runs",

@@ -2,7 +2,7 @@
 import { check } from "./check.js";
 import { compare } from "./compare.js";
 import { Store, unpack } from "./data.js";
-import { badge, count, folded, h, known, looks, millis, number, offer, picture, quiet, short, spent, starts, to, tone, words } from "./dom.js";
+import { badge, count, folded, h, known, looks, millis, number, offer, picture, quiet, short, starts, to, tone, words } from "./dom.js";
 import { entries } from "./entries.js";
 import { inspector } from "./inspector.js";
 import { lanes } from "./lanes.js";
@@ -104,7 +104,7 @@ function start(page) {
 			...Object.entries(all.unseen).map(([status, n]) => fact(`${number(n)} ${words(status)}`)),
 			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
 			all.notable ? fact(`${number(all.notable)} notable`) : "",
-			all.requests ? fact(count(all.requests, "request"), `${failures}, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? ` (its own: ${spent(root.own_usage)})` : "") : "",
+			all.requests ? fact(count(all.requests, "request"), `${failures}, ${root.usage.spent}`, all.subagents && root.own_usage.requests ? ` (its own: ${root.own_usage.spent})` : "") : "",
 			known(root.duration_ms, (ms) => fact(millis(ms))),
 			app.page.content === false ? fact("content left out") : "", !given.live ? "" : app.lost ? h("span.fact.warn", "not followed: no answer") : root.status === "running" ? h("span.fact.live", "following") : "");
 	}

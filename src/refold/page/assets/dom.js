@@ -76,8 +76,6 @@ export const known = (n, form) => (typeof n === "number" ? form(n) : "");
 export const number = (n) => (typeof n === "number" ? n.toLocaleString("en-US") : "–");
 /** Of millionths of a dollar. */
 export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6).toFixed(!micros || micros >= 1e6 ? 2 : micros < 1e4 ? 6 : 4)}` : "–");
-/** Tokens and their cost. */
-export const spent = (usage) => `${number(usage.input_tokens + usage.output_tokens)} tokens${usage.cache_read_tokens ? ` (${number(usage.cache_read_tokens)} from the cache)` : ""}, ${usage.cost}`;
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
 /** Sign and tone of each status, as the document says. */

@@ -1,5 +1,5 @@
 /** What one entry is: its data, what led to it, what it led to, its line and its hash. */
-import { badge, duration, folded, h, json, offset, short, spent, to, trouble } from "./dom.js";
+import { badge, duration, folded, h, json, offset, short, to, trouble } from "./dom.js";
 import { faultOf, statusOf, summary } from "./data.js";
 import { limitsOf, notableOf, usesOf } from "./tree.js";
 
@@ -46,7 +46,7 @@ export function inspector(app) {
 	function run(node) {
 		const usage = node.usage;
 		const facts = { Ended: h("span", badge(node.status, true, node.standing), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : ""), Fault: node.error && folded(faultOf(node.error), 600), Notable: notableOf(node), Program: node.program, Brief: node.brief && folded(node.brief, 400), "Asked by": node.tool && `${node.tool}${node.is_provisional ? " (provisional)" : ""}`, Files: node.files.length && folded(node.files.map((file) => file.text).join("\n"), 1000), Limits: limitsOf(node), Calls: usesOf(node), Models: node.models.join(", "),
-			Spent: usage.requests && `${spent(usage)}${node.children.length && node.own_usage.requests ? ` (its own: ${spent(node.own_usage)})` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
+			Spent: usage.requests && `${usage.spent}${node.children.length && node.own_usage.requests ? ` (its own: ${node.own_usage.spent})` : ""}`, Time: node.duration_ms !== null && duration(node.duration_ms * 1000), Artifacts: node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") };
 		return told(facts);
 	}
 	let shown = "";

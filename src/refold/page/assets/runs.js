@@ -5,7 +5,7 @@ const COLUMNS = {
 	run: ["Run", (run) => [badge(run.status, run.status !== "completed", run.standing), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))]],
 	calls: ["Subagents", (run) => [run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` (${number(run.failed)} failed)`) : ""]],
 	via: ["Models", (run) => short((run.models ?? []).join(", "), 80)],
-	tokens: ["Tokens", (run) => (run.input_tokens || run.output_tokens ? number(run.input_tokens + run.output_tokens) : "")],
+	tokens: ["Tokens", (run) => run.tokens ?? ""],
 	cost: ["Cost", (run) => known(run.cost_usd_micros, money)],
 	when: ["Started (UTC)", ({ started_us: us }) => (us < 8e18 && us ? new Date(us / 1000).toISOString().slice(0, 16).replace("T", " ") : "")],
 	time: ["Time", (run) => known(run.duration_ms, millis)],

@@ -18,10 +18,7 @@ function callsOf({ tools }) {
 	return calls ? [number(calls), h("span.unit", calls === 1 ? " call" : " calls"), failed ? h("span.bad", ` (${number(failed)} failed)`) : ""] : "";
 }
 
-function tokensOf({ usage }) {
-	const tokens = usage.input_tokens + usage.output_tokens;
-	return tokens ? [number(tokens), h("span.unit", " tokens")] : "";
-}
+const tokensOf = ({ usage: { tokens } }) => [tokens, /\d/.test(tokens) ? h("span.unit", " tokens") : ""];
 
 /** Of each column: head, width, content, tooltip. One that is empty throughout is not shown. */
 const COLUMNS = {

@@ -84,7 +84,7 @@ class RecordingDesk:
         self.refused: dict[str, None] = {}
         """Why requests were not passed on, or got no answer, each once."""
         self.past: dict[str, None] = {}
-        """Addresses in answers that lead past the proxy, each once."""
+        """Notes of addresses in answers that lead past the proxy, each once."""
 
     @property
     def capped(self) -> tuple[str, ...]:
@@ -196,8 +196,8 @@ class RecordingDesk:
             redirected=partial(route.redirected, url),
         )  # fmt: skip
 
-    def _leads_past(self, address: str) -> None:
-        self.past[address] = None
+    def _leads_past(self, note: str) -> None:
+        self.past[note] = None
 
     def _capped(self, turn: RequestUnderway, passing: "Kept", hit: CapReached | str) -> Serve:
         """Refuse a request over a cap, and name the cap in an entry of its own."""
@@ -342,10 +342,12 @@ class Kept:
             return False
         return self._reader.answered().status == "ok"
 
-    def _counted(self, usage: Usage) -> Usage:
+    def _counted(self, answered: ModelAnswered) -> Usage:
         """Return the usage that counts: each answer once, however often it is fetched."""
-        given = self._turn.given
-        if self._turn.is_repeated:
+        given, usage = self._turn.given, answered.usage
+        is_cut = (answered.error or {}).get("code") == "cut" and self._reader.answer_id
+        is_later = is_cut and self._turn.asked.parameters.get("background") is True
+        if self._turn.is_repeated or is_later:
             return Usage()
         return attrs.evolve(usage, requests=0) if given and given.is_counted else usage
 
@@ -353,7 +355,7 @@ class Kept:
         scrubbed = self._secrets.scrubbed(answered)
         asked = self._turn.asked
         name = f"{provider_of(asked)}:{self._turn.model}"
-        scrubbed = attrs.evolve(scrubbed, usage=priced(self._counted(scrubbed.usage), name))
+        scrubbed = attrs.evolve(scrubbed, usage=priced(self._counted(scrubbed), name))
         if self._spending is not None:
             self._spending.answered(self._turn, scrubbed, self._size)
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)

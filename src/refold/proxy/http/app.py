@@ -44,6 +44,10 @@ _UPGRADE_REQUIRED: Final = 426
 _READ_SECONDS: Final = 0.25
 """Wait before a connection breaks as the server's did: clients drop unread data (Bun), and the
 replayed program should see the same."""
+_UNSEEN: Final = (
+    f"an answer has more than {BODY_BYTES_MAX // 2**20} MiB: if it names addresses of its server, "
+    "requests there are not recorded"
+)
 _DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = "WebSockets cannot be recorded: make the client use HTTP"
 
@@ -289,17 +293,18 @@ def _is_json(headers: Iterable[tuple[str, str]]) -> bool:
 async def _led(
     chunks: AsyncIterator[bytes], addresses: Addresses, past: Callable[[str], None]
 ) -> AsyncIterator[bytes]:
-    """Yield a JSON body with the proxy's addresses; a large one as it comes, unchanged."""
+    """Yield a JSON body with the proxy's addresses; a large one as it comes, which is noted."""
     held = bytearray()
     async for chunk in chunks:
         held += chunk
         if len(held) > BODY_BYTES_MAX:
+            past(_UNSEEN)
             yield bytes(held)
             break
     else:
         content = addresses.answered(bytes(held))
         if found := addresses.past(content):
-            past(found)
+            past(f"an answer names {found}, past Refold: requests there are not recorded")
         yield content
         return
     async for chunk in chunks:

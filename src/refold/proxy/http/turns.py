@@ -93,7 +93,8 @@ class Forward:
     redirected: Callable[[str], str] = str
     """Says where a `location` of the answer leads from the program's point of view."""
     past: Callable[[str], None] | None = None
-    """Gets an address in the answer that leads past the proxy; `None`: bodies stay as they are."""
+    """Gets a note of addresses in the answer that lead past the proxy; `None`: bodies stay as they
+    are."""
 
 
 @attrs.frozen(kw_only=True)

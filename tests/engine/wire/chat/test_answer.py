@@ -96,7 +96,7 @@ def test_a_stream_has_usage_where_it_says_so() -> None:
     said = delta({"content": "a"}, "stop")
     usage = {"prompt_tokens": 3, "completion_tokens": 2}
 
-    assert read_stream("chat", said, "[DONE]").usage == Usage(requests=1)
+    assert read_stream("chat", said, "[DONE]").usage == Usage(requests=1, untold=1)
     assert read_stream("chat", said, {"choices": [], "usage": usage}, "[DONE]").usage == Usage(
         input_tokens=3, output_tokens=2, requests=1
     )
@@ -220,7 +220,7 @@ def test_what_is_not_a_count_is_not_counted(count: Any) -> None:
     """Nothing of a server's numbers is trusted."""
     body = {"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": count}}
 
-    assert read_body("chat", body).usage == Usage(requests=1)
+    assert read_body("chat", body).usage == Usage(requests=1, untold=1)
 
 
 def test_usage_without_a_message_is_counted() -> None:

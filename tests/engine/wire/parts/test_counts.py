@@ -54,4 +54,4 @@ def test_cached_tokens_are_counted_apart_and_in_the_input() -> None:
 @pytest.mark.parametrize("counts", [None, [], {"prompt_tokens": -1}, {"prompt_tokens": True}])
 def test_what_is_no_count_is_none(counts: Any) -> None:
     """A server's numbers are not trusted."""
-    assert CHAT.usage(counts) == Usage(requests=1)
+    assert CHAT.usage(counts) == Usage(requests=1, untold=1)
