@@ -3,10 +3,12 @@
 A shell file.  What runs on them, and what becomes of it, is `engine.recording.driver`'s.
 """
 
+import asyncio
 import contextlib
 import contextvars
 import os
 import queue
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -193,6 +195,19 @@ class _Spare(threading.Thread):
 _IDLE_SECONDS: Final = 5.0
 _spare: Final[list[_Spare]] = []
 os.register_at_fork(after_in_child=_spare.clear)
+
+
+def is_loop_here() -> bool:
+    """Return whether an event loop runs in this thread: asyncio's, or another library's."""
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        return True
+    sniffio = sys.modules.get("sniffio")  # trio names itself there; anyio goes by that name
+    return sniffio is not None and sniffio.thread_local.name is not None
+
+
+def beside_loop(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:
+    """Return what `work` does; on a new thread, as `in_thread`, if a loop runs in this one."""
+    return in_thread(work, cancel) if is_loop_here() else work()
 
 
 def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:

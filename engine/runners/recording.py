@@ -40,7 +40,7 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
-from refold.engine.recording.workers import in_thread, on_thread
+from refold.engine.recording.workers import beside_loop, on_thread
 from refold.engine.runners.preflight import preflight
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import known_runners
@@ -74,10 +74,7 @@ def run_to_end(work: Callable[[Host], RecordedRun], cancel: CancelSignal) -> Rec
     Raises:
         KeyboardInterrupt: the run was cancelled by Ctrl-C; its log is whole.
     """
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        recorded = in_thread(lambda: _hosted(work, None), cancel.set)
-    else:
-        recorded = _hosted(work, None)
+    recorded = beside_loop(lambda: _hosted(work, None), cancel.set)
     if recorded.interrupted:
         raise KeyboardInterrupt
     return recording_of(recorded)

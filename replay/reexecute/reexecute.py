@@ -4,7 +4,6 @@ Nothing is executed but the program: no tool, no model, no runner (CONTRACT.md Â
 every request and the end of every run; nothing may remain unconsumed.
 """
 
-import asyncio
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import UNRULY, program_name
 from refold.engine.recording.nested import check_may_start
-from refold.engine.recording.workers import in_thread
+from refold.engine.recording.workers import beside_loop
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.excuses import unmatched
 from refold.replay.explain.divergence import Divergence
@@ -65,10 +64,7 @@ def reexecute(
         session=session,
         volatile=checked_volatile(volatile),
     )
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        report = in_thread(lambda: replay_tree(again))
-    else:
-        report = replay_tree(again)
+    report = beside_loop(lambda: replay_tree(again))
     used = {one.rule for one in report.ignored}
     with contextlib.suppress(LogError):  # which the report has
         first = next(read_entries(again.log, torn_ok=True), None)

@@ -9,7 +9,6 @@ The engine does not know of this: the public functions call `checked` and `check
 CONTRACT.md §12.12.
 """
 
-import asyncio
 import contextlib
 import os
 import tempfile
@@ -23,7 +22,7 @@ import attrs
 from refold.engine.errors import Nondeterministic
 from refold.engine.ports.ports import Reference, SessionPort
 from refold.engine.ports.programs import load
-from refold.engine.recording.workers import in_thread
+from refold.engine.recording.workers import beside_loop
 from refold.engine.runners.recorded import Recording
 from refold.replay.bulk.processes import NotBegun, Row, Schedule, in_processes
 from refold.replay.bulk.report import LogResult
@@ -78,11 +77,13 @@ def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
 
     Programs of unfinished records run in separate processes, without the tripwire.
     """
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        return in_thread(lambda: watched(reexecute))
-    with Tripwire() as wire:
-        report = reexecute()
-    return Watched(report, wire.findings)
+
+    def under_watch() -> Watched:
+        with Tripwire() as wire:
+            report = reexecute()
+        return Watched(report, wire.findings)
+
+    return beside_loop(under_watch)
 
 
 def checked(recording: Recording, reexecute: Callable[[], ReplayReport]) -> Recording:

@@ -40,6 +40,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.recording.nested import check_may_start
+from refold.engine.recording.workers import is_loop_here
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import known_models
 from refold.engine.runners.recording import record as _record
@@ -128,7 +129,7 @@ def record(
     _check_program("record", program)
     key = _signing_key(options.pop("sign"))
     recording = told(_record(program, input, **options))
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+    if is_loop_here():
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=3)  # above the decorator
     _sign(recording, key)
     if not is_checked(check):
@@ -203,7 +204,7 @@ async def record_async(
 _CUT_OFF: Final = "the provider cut the answer off; the parameter max_tokens may allow more"
 _BLOCKS: Final = (
     "refold.record blocked the running event loop until the run had ended: "
-    "use await refold.record_async(…)"
+    "use await refold.record_async(…), or a thread under another library than asyncio"
 )
 
 
