@@ -7,8 +7,9 @@ finished ones are not repeated. The rules are CONTRACT.md §4.7.
 `replay.resume.open_ends` reads the state at the end of an unfinished record.
 """
 
+import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +20,12 @@ from refold.engine.errors import (
     AnswerRefused,
     AttemptsExhausted,
     InDoubt,
+    LogError,
     LogLocked,
+    LogMissing,
     LogSealed,
     ModelAbsent,
+    ProgramNotFound,
     ToolAbsent,
     UsageError,
 )
@@ -34,6 +38,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.kernel.unawaited import Slip, place_of
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import World
 from refold.engine.log.lock import refuse_if_locked
@@ -44,6 +49,7 @@ from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_answer, check_result
 from refold.engine.ports.ports import ChildRunner, Model, People, Program, Reference, Tool
+from refold.engine.ports.programs import fingerprint_of
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
@@ -58,7 +64,13 @@ from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
-from refold.replay.reexecute.world import LoggedModel, Replayed, identity_of, program_of
+from refold.replay.reexecute.world import (
+    LoggedModel,
+    Replayed,
+    first_event,
+    identity_of,
+    program_of,
+)
 from refold.replay.resume.open_ends import Standing, open_ends
 
 ATTEMPTS_MAX: Final = 10
@@ -227,6 +239,7 @@ class Continued(Recorder):
     def _go_on(self) -> World:
         """Become the kernel's world at the end of the record."""
         self._collect()
+        self._replayed.kernel.unheard += self._edited()
         if self._waits_only():
             return self._at_rest()
         with self._lock:
@@ -234,6 +247,25 @@ class Continued(Recorder):
             self._replayed.kernel.models = self.request.models
             self.take_over(handed)
         return self
+
+    def _edited(self) -> Iterator[Slip]:
+        """Yield a warning for each child whose program was edited after it had ended."""
+        for child in self._replayed.children:
+            path = child_path(self.request.log, child.number)
+            with contextlib.suppress(LogError, LogMissing, ProgramNotFound):
+                started = first_event(path)
+                program = program_of(child.delegation.program, started)
+                recorded, now = (
+                    each.get("source") for each in (started.fingerprint, fingerprint_of(program))
+                )
+                if recorded == now or None in (recorded, now):
+                    continue
+                if child.call in self._replayed.logged or scan(path).sealed:
+                    message = (
+                        f"subagent {child.number} had ended before {started.program} was edited, "
+                        "and is not run again: see refold replay LOG (it runs the new version)"
+                    )
+                    yield Slip(message, *place_of(program))
 
     def _collect(self) -> None:
         for effect in self._replayed.kernel.wanted:

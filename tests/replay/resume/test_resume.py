@@ -31,6 +31,7 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import child_path
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest, Question, Suspended
+from refold.engine.ports.programs import load_program
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.recorded import Recording
 from refold.replay.resume.open_ends import open_ends
@@ -1028,6 +1029,40 @@ def test_a_change_to_a_shared_session_is_made_once(tmp_path: Path) -> None:
             assert report.identical, str(report)
             seen += 1
     assert seen > 5
+
+
+_EDITED = """
+import refold
+
+async def worker(run, n):
+    return await run.tool("step", n=n)
+
+async def lead(run, count):
+    tasks = [refold.Delegation(program=worker, input=n) for n in range(count)]
+    return [(await run.delegate(task)).output for task in tasks]
+"""
+
+
+@pytest.mark.parametrize("edit", ["", "    run.annotate('edited')\n"])
+def test_an_edit_in_a_child_that_had_ended_is_warned_of(edit: str, tmp_path: Path) -> None:
+    """§4.7: its outcome is in the log; the edit runs in the children that come."""
+    for name, inserted in (("old", ""), ("new", edit)):
+        program = _EDITED.replace("    return await", f"{inserted}    return await")
+        (tmp_path / f"{name}.py").write_text(program, encoding="utf-8")
+    old, new = (load_program(f"{tmp_path / name}.py:lead") for name in ("old", "new"))
+    whole = recorded(old, 2, tmp_path / "whole.jsonl", tools=[step])
+    ends = (row["seq"] for row in rows_of(whole.log) if row["kind"] == "child.finished")
+    (tmp_path / "x").mkdir()
+    log = cut(whole.log, tmp_path / "x" / "a.jsonl", next(ends) + 1)
+
+    again = resumed(log, new, tools=[step])
+
+    assert again.output == whole.output
+    assert [text for text in again.warnings if "edited" in text] == list(again.warnings)
+    assert [("subagent 1 " in text, str(log) in text) for text in again.warnings] == [
+        (True, True)
+    ] * bool(edit)
+    assert refold.reexecute(log, new, tools=[step]).identical is not bool(edit)
 
 
 def test_the_session_has_to_be_passed(tmp_path: Path) -> None:
