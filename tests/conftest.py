@@ -23,7 +23,7 @@ from tests.support.clusters import ray_cluster
 _SLOW: Final = [HealthCheck.too_slow]  # how long a machine takes says nothing of a law
 settings.register_profile("refold", max_examples=15, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("whole", max_examples=100, deadline=None, suppress_health_check=_SLOW)
-settings.load_profile("refold")  # --hypothesis-profile=whole: another one, as `.ci/run` does
+settings.load_profile("refold")  # --hypothesis-profile=whole: another one, as `.ci/nightly` does
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,8 +6,8 @@ Each section of README, and each page, has a folder of its own.  A block after `
 with `$` are run by a shell; the lines below one are looked for in its output, in order, `…`
 standing for anything.  One that ends in `# fails` has to end with 1, and one that ends in
 `# until Ctrl-C` is interrupted as soon as it has said something.  The two commands that set
-everything up are run by `.ci/run`, as are the pages of docs/, which take long; those that enter
-their environment have nothing to do here.
+everything up are run by `.ci/run`; those that enter their environment have nothing to do here.
+The pages of docs/ take long: `.ci/nightly` runs them.
 """
 
 import ast

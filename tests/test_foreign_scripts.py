@@ -48,7 +48,7 @@ def test_a_script_does_its_work_alone(name: str, pytestconfig: pytest.Config) ->
         ends_well(script, process, upstream)
 
 
-@pytest.mark.long  # `.ci/run` runs all of this file
+@pytest.mark.long
 def test_a_second_agent_is_asked_twice_at_once(pytestconfig: pytest.Config) -> None:
     """Both requests of the guide are open before either is answered."""
     script = SCRIPTS["pydantic_delegate.py"]

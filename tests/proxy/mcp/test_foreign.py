@@ -77,7 +77,7 @@ def twice(task: str, server: Path, folder: Path) -> tuple[str, str]:
     return before.stdout, now.stdout
 
 
-@pytest.mark.long  # `.ci/run` runs all of this file
+@pytest.mark.long
 def test_all_that_a_server_has(server: Path, tmp_path: Path) -> None:
     """Tools, one failing, progress, a resource, a prompt."""
     assert twice("tour", server, tmp_path) == (TOUR, TOUR)
@@ -99,7 +99,7 @@ def test_what_is_harder(task: str, said: str, server: Path, tmp_path: Path) -> N
     assert twice(task, server, tmp_path) == (said, said)
 
 
-@pytest.mark.long  # `.ci/run` runs all of this file
+@pytest.mark.long
 def test_one_log_holds_models_and_servers(server: Path, tmp_path: Path) -> None:
     """`refold record` of a command that uses both; then a replay with neither.
 
@@ -156,7 +156,7 @@ def announced(*command: str | Path, folder: Path) -> Generator[str]:
             process.wait(DEADLINE_SECONDS)
 
 
-@pytest.mark.long  # `.ci/run` runs all of this file
+@pytest.mark.long
 def test_a_server_on_http(server: Path, tmp_path: Path) -> None:
     """The same client, the same server, by streamable HTTP."""
     log = tmp_path / "log.jsonl"
