@@ -27,7 +27,7 @@ from refold.replay.run.run_node import RunNode
 from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
-from refold.replay.testing.structure import structure_text
+from refold.replay.testing.structure import is_sampled, is_within, sampled_text, structure_text
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
 _COUNTED: Final = (
@@ -94,14 +94,12 @@ class DelegationSnapshotExtension(_OneFile):
         return delegation_text(data)
 
 
-def delegation_extension(
-    *, tokens: bool = False, files: bool = False, words: bool = True
-) -> type[DelegationSnapshotExtension]:
-    """Return an extension that also has the tokens, or the files, of each run, or has no words."""
+def delegation_extension(*, tokens: bool, files: bool) -> type[DelegationSnapshotExtension]:
+    """Return an extension that also has the tokens, or the files, of each run."""
 
     class Told(DelegationSnapshotExtension):
         def serialize(self, data: Any, **_options: Any) -> str:
-            return delegation_text(data, tokens=tokens, files=files, words=words)
+            return delegation_text(data, tokens=tokens, files=files)
 
     return Told
 
@@ -109,15 +107,46 @@ def delegation_extension(
 class DelegationAssertion(SnapshotAssertion):
     """The fixture `delegation_snapshot`: `== delegation_snapshot(words=False)` has no words."""
 
+    samples: dict[str, list[str]] | None = None
+    """Where the structures of a test's recordings go, by snapshot, if it is recorded often."""
+    is_last = True
+    """Whether this recording is compared with the snapshot: of those before, it takes note."""
+    _has_words = True
+
     def __call__(self, *, words: bool = True, **options: Any) -> SnapshotAssertion:
         """Return the assertion with options for one comparison, as syrupy takes them.
 
         Without `words`, a snapshot has neither tasks nor answers: a new recording changes it only
         if the delegation is another one.
         """
+        self._has_words = words
         if not words:
-            options["extension_class"] = delegation_extension(words=False)
+            options["extension_class"] = self._bare()
         return super().__call__(**options)
+
+    def _assert(self, data: Any) -> bool:
+        is_taken, self._has_words = not self._has_words and not self.is_last, True
+        if not is_taken:
+            return bool(super()._assert(data))
+        assert self.samples is not None
+        self.samples.setdefault(str(self.index), []).append(delegation_text(data, words=False))
+        self._executions += 1
+        self._post_assert()
+        return True
+
+    def _bare(self) -> type[DelegationSnapshotExtension]:
+        taken = (self.samples or {}).get
+
+        class Bare(DelegationSnapshotExtension):
+            def serialize(_self, data: Any, **_options: Any) -> str:  # noqa: N805 - beside another
+                text = delegation_text(data, words=False)
+                before = taken(str(self.index), [])
+                return sampled_text([*before, text]) if before else text
+
+            def matches(_self, *, serialized_data: Any, snapshot_data: Any) -> bool:  # noqa: N805
+                return is_within(snapshot_data, serialized_data)
+
+        return Bare
 
 
 class LogSnapshotExtension(_OneFile):
@@ -175,6 +204,8 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     `stored` is the snapshot, a text that differs from `found`, or `None` without one; `command`
     stores a new one. Plain text, at most 100 lines of a diff.
     """
+    if stored and is_sampled(stored) and not is_sampled(found):
+        found = sampled_text([found])
     if stored is None:
         return f"there is no snapshot yet: create one, and review it:\n  {command}"
     lines = difflib.unified_diff(

@@ -5,7 +5,10 @@ often, and how it ended. Equal agents beside each other are one line with their 
 which a person wrote, follow in full. It reads the tree's logs. Rules: CONTRACT.md §13.10.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain, groupby
 from typing import Any, Final
@@ -22,6 +25,9 @@ from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import caps_of, printable
 
 _DIGITS: Final = 12
+_SAMPLED: Final = re.compile(r"of \d+ recordings:\n")
+_HEAD: Final = re.compile(r"(?P<arrow> *→ )?(?P<times>\d+(?: to \d+)? × )?(?P<name>.*)")
+"""A line that begins an agent; the first of all has no arrow."""
 
 
 def structure_text(node: RunNode) -> str:
@@ -36,6 +42,90 @@ def structure_text(node: RunNode) -> str:
         lines += ["", f"system prompt {name}:"]
         lines += [f"    {line}".rstrip() for line in printable(text).split("\n")]
     return "".join(f"{line}\n" for line in lines)
+
+
+Path = tuple[str, ...]
+"""An agent: the lines of its own of each agent from the top down to it."""
+
+
+def sampled_text(texts: Sequence[str]) -> str:
+    """Return one text for the structures of several recordings: how often each has an agent.
+
+    The first line has their number. `2 to 3 × ` is an agent that each of them has, at least twice
+    and at most three times; one that some of them lack begins with 0.
+    """
+    counts = [_counted(text) for text in texts]
+    lines = [f"of {len(texts)} recordings:"]
+    for path in sorted({path for each in counts for path in each}):
+        least, most = (how(each.get(path, 0) for each in counts) for how in (min, max))
+        times = f"{least} × " if least == most else f"{least} to {most} × "
+        first, *more = path[-1].split("\n")
+        indent = "    " * (len(path) - 1)
+        arrow = f"{indent[2:]}→ " if indent else ""
+        lines += [f"{arrow}{times}{first}", *(f"{indent}{line}" for line in more)]
+    prompts = {part for text in texts for part in text.split("\n\n")[1:]}
+    return "\n\n".join(["\n".join(lines), *sorted(each.rstrip("\n") for each in prompts)]) + "\n"
+
+
+def is_sampled(text: str) -> bool:
+    """Return whether a text is that of several recordings."""
+    return _SAMPLED.match(text) is not None
+
+
+def varies_in(text: str) -> list[str]:
+    """Return the first lines of agents that not all recordings of a text have as often."""
+    lines = text.partition("\n\n")[0].split("\n")
+    return [line.strip() for line in lines if " to " in (found := _times(line)) and found]
+
+
+def is_within(stored: str, found: str) -> bool:
+    """Return whether a structure has each agent as often as the stored samples have it."""
+    if not is_sampled(stored) or is_sampled(found):
+        return stored == found
+    allowed, counts = _ranges(stored), _counted(found)
+    return all(
+        least <= counts.get(path, 0) <= most
+        for path, (least, most) in {**dict.fromkeys(counts, (0, 0)), **allowed}.items()
+    )
+
+
+def _counted(text: str) -> dict[Path, int]:
+    """Return how often a structure has each agent; times of agents above are multiplied."""
+    counts: Counter[Path] = Counter()
+    times: list[int] = []
+    for path, said in _agents_in(text):
+        times[len(path) - 1 :] = [int(said.partition(" ")[0] or 1)]
+        counts[path] += math.prod(times)
+    return counts
+
+
+def _ranges(text: str) -> dict[Path, tuple[int, int]]:
+    """Likewise of samples: how often at least and at most."""
+    ranges = {}
+    for path, said in _agents_in(text.partition("\n")[2]):
+        least, _, most = said.removesuffix(" × ").partition(" to ")
+        ranges[path] = int(least), int(most or least)
+    return ranges
+
+
+def _agents_in(text: str) -> Iterator[tuple[Path, str]]:
+    """Yield each agent of a structure, and the words before its name that say how often."""
+    heads: list[tuple[int, str, list[str]]] = []
+    for line in text.partition("\n\n")[0].rstrip("\n").split("\n"):
+        found = _HEAD.fullmatch(line)
+        if found is not None and (found["arrow"] or found["times"] or not heads):
+            heads.append((len(found["arrow"] or "") // 4, found["times"] or "", [found["name"]]))
+        else:
+            heads[-1][2].append(line[4 * heads[-1][0] :])
+    path: list[str] = []
+    for depth, said, lines in heads:
+        path[depth:] = ["\n".join(lines)]
+        yield tuple(path), said
+
+
+def _times(line: str) -> str:
+    found = _HEAD.fullmatch(line)
+    return (found["times"] or "") if found is not None else ""
 
 
 def _lines(node: RunNode, above: Mapping[str, Any], prompts: "_Prompts") -> Iterator[str]:

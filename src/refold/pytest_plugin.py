@@ -45,6 +45,12 @@ _MODULES: Final = pytest.StashKey[set[Path]]()
 """Test files that were collected."""
 _UNREAD: Final = pytest.StashKey[bool]()
 """Set if something could not be collected."""
+_SAMPLES: Final = pytest.StashKey[dict[str, list[str]]]()
+"""The structures of a test's recordings, by snapshot."""
+_UNSAMPLED: Final = pytest.StashKey[str]()
+"""How a recording for them failed; empty if none did."""
+_IS_LAST: Final = pytest.StashKey[bool]()
+"""Whether the recording that is made is the one that is kept."""
 _DONE: Final = pytest.StashKey[bool]()
 """Whether a test has passed; absent of one that was not run."""
 
@@ -104,6 +110,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "with their age; 0 lists all",
     )
     group.addoption(
+        "--refold-samples",
+        metavar="N",
+        type=int,
+        default=0,
+        help="with --refold-record=all: record each test N times; snapshots without words "
+        "then hold how often all of them have each agent",
+    )
+    group.addoption(
         "--refold-check",
         action="store_true",
         help=(
@@ -132,6 +146,8 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"ini option refold_{name}: {value!r} is not one of {expected}")
     if config.getoption("refold_accept") and config.getoption("refold_record"):
         raise pytest.UsageError("--refold-accept cannot be used with --refold-record")
+    if config.getoption("refold_samples") and config.getoption("refold_record") != "all":
+        raise pytest.UsageError("--refold-samples needs --refold-record=all")
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Recorded(), "refold-recorded")
     if config.getoption("refold_check"):
@@ -432,12 +448,15 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
     marked = _marked(request.node)
     told = {name: marked.get(name, False) for name in ("tokens", "files")}
-    return kinds.DelegationAssertion(
+    ours = kinds.DelegationAssertion(
         session=snapshot.session,
         extension_class=kinds.delegation_extension(**told),
         test_location=snapshot.test_location,
         update_snapshots=snapshot.update_snapshots,
     )
+    ours.samples = request.node.stash.get(_SAMPLES, None)
+    ours.is_last = request.node.stash.get(_IS_LAST, True)
+    return ours
 
 
 @pytest.fixture
@@ -474,7 +493,9 @@ def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     """Keep the snapshots of a test that fails; with `--refold-accept`, update those of others."""
     syrupy: Any = getattr(item.config, "_syrupy", None)
     if syrupy is None or not _is_ours(item):
@@ -486,6 +507,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         if item.config.getoption("refold_accept"):
             patch.setattr(item.config.option, "update_snapshots", True)
             patch.setattr(syrupy, "queue_snapshot_write", lambda **given: held.append(given))
+        _sample(item, nextitem, syrupy)
         handled = yield
     if item.stash.get(_DONE, False):
         for given in held:
@@ -497,6 +519,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             result.success = result.success and not (result.created or result.updated)
             result.created = result.updated = False
     return handled
+
+
+def _sample(item: pytest.Item, nextitem: pytest.Item | None, syrupy: Any) -> None:
+    """Record a test as often as `--refold-samples` says, but once: that recording is kept."""
+    count = item.config.getoption("refold_samples")
+    if not count or "delegation_snapshot" not in getattr(item, "fixturenames", ()):
+        return
+    from refold.testing import samples  # noqa: PLC0415 - only where it is asked for
+
+    item.stash[_SAMPLES], item.stash[_IS_LAST] = {}, False
+    keys = (_RUNS, _MODELS, _DONE)
+    item.stash[_UNSAMPLED] = samples.why_none(item, nextitem, syrupy, keys, count - 1)
+    item.stash[_IS_LAST] = True
 
 
 def _results_of(syrupy: Any, item: pytest.Item) -> Iterator[Any]:
@@ -564,8 +599,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
             runs.settle()
         if models is not None:
             models.settle()
-        if twice := _named_twice(item, passed=True):
-            pytest.fail(twice, pytrace=False)
+        if problem := item.stash.get(_UNSAMPLED, "") or _named_twice(item, passed=True):
+            pytest.fail(problem, pytrace=False)
     except BaseException as error:
         if models is not None:
             models.give_up(is_kept=not isinstance(error, _UNJUDGED))
@@ -614,6 +649,11 @@ def pytest_runtest_makereport(
         report.sections.append(("refold: reproduce", "\n".join(dict.fromkeys(lines))))
         if call.when == "call" and (folder := item.config.getoption("refold_html")):
             report.sections.append(("refold: pages", "\n".join(_pages(item, parts, folder))))
+    if call.when == "call" and item.stash.get(_SAMPLES, None):
+        from refold.testing.samples import varying  # noqa: PLC0415 - only where it is asked for
+
+        snapshot = getattr(item, "funcargs", {}).get("delegation_snapshot")
+        vars(report)["refold_varies"] = [*varying(snapshot)]
     if parts:
         vars(report)["refold_recorded"] = [str(log) for part in parts for log in part.recorded]
     return report
@@ -709,6 +749,7 @@ class _Recorded:
 
     def __init__(self) -> None:
         self._logs: list[str] = []
+        self._varies: list[str] = []
         self._groups: list[tuple[str, str]] = []
         self._is_part = False
         self._unused: set[str] = set()
@@ -716,6 +757,7 @@ class _Recorded:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._logs.extend(getattr(report, "refold_recorded", ()))
+        self._varies += [f"{report.nodeid}: {x}" for x in getattr(report, "refold_varies", ())]
 
     def pytest_deselected(self) -> None:
         self._is_part = True
@@ -764,6 +806,9 @@ class _Recorded:
         for title, text in self._groups:
             terminalreporter.section(title)
             terminalreporter.write_line(text)
+        if self._varies:
+            terminalreporter.section("refold: what varies between recordings")
+            terminalreporter.write_line("\n".join(self._varies))
         if self._logs:
             terminalreporter.section("refold: recorded")
             for log in sorted(set(self._logs)):

@@ -11,6 +11,7 @@ import refold
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.runners.recording import record
 from refold.replay.testing.snapshot import delegation_text
+from refold.replay.testing.structure import is_within, sampled_text
 
 Shape = tuple[int, list[Any]]
 """A prompt, and the shapes of the children."""
@@ -52,6 +53,18 @@ def test_only_another_delegation_is_another_structure(one: Shape, other: Shape, 
 
     assert structure(one, words) == plain
     assert (structure(other, words) == plain) == (sorted_shape(one) == sorted_shape(other))
+
+
+@given(st.lists(SHAPES, min_size=2, max_size=4))
+def test_samples_hold_for_each_recording_that_they_are_of(shapes: list[Shape]) -> None:
+    texts = [structure(shape, "go") for shape in shapes]
+
+    text = sampled_text(texts)
+
+    assert all(is_within(text, each) for each in texts)
+    assert is_within(sampled_text(texts[:1] * 2), texts[1]) == (
+        sampled_text(texts[:1]) == sampled_text(texts[1:2])
+    )
 
 
 def test_equal_agents_are_counted_and_prompts_follow_whole() -> None:
