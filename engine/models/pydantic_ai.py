@@ -60,6 +60,15 @@ _KEPT: Final = frozenset(
 """Members of an answer that are logged: not the moment, the server's address, or later notes."""
 
 
+_PARTS: Final = {
+    "cache_read_tokens": "cache_read_tokens",
+    "cache_write_tokens": "cache_write_tokens",
+    "cache_write_1h_tokens": "cache_write_1h_tokens",
+    "reasoning_tokens": "output_reasoning_tokens",
+}
+"""Parts of a usage: our names and the framework's."""
+
+
 class PydanticAIModel:
     """A model that Pydantic AI opens, at the first request: `PydanticAIModel("groq:NAME")`.
 
@@ -338,14 +347,14 @@ def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelRep
         ModelError: `malformed`: a log cannot hold it.
     """
     response = dataclasses.replace(response, parts=_with_ids(response.parts, messages))
-    spent = response.usage
+    counted = vars(response.usage)  # as an attribute, an unknown count is 0
+    known = {ours: counted.get(theirs) for ours, theirs in _PARTS.items()}
     usage = Usage(
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
+        input_tokens=response.usage.input_tokens,
+        output_tokens=response.usage.output_tokens,
         requests=1,
-        cache_read_tokens=spent.cache_read_tokens,
-        cache_write_tokens=spent.cache_write_tokens,
-        untold=None if spent.input_tokens or spent.output_tokens else 1,
+        untold=None if counted.keys() & {"input_tokens", "output_tokens"} else 1,
+        **known,
     )
     try:
         message = neutral_answer(response)
