@@ -25,7 +25,7 @@ from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
-from refold.replay.difference.volatile import is_volatile, stable, without_rest
+from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
 from refold.replay.index.asked_items import named
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
@@ -313,9 +313,10 @@ def _ended(kind: str, data: dict[str, Any]) -> Json:
         case "value.drawn":
             return {"value": data.get("value")}
         case "child.finished":
-            return stable(kind, data).get("outcome")
+            outcome = stable(kind, data).get("outcome")
+            return without_places(outcome) if isinstance(outcome, dict) else outcome
         case _:
-            return stable(kind, data)
+            return without_places(stable(kind, data))
 
 
 def _digest(entry: Entry, view: Json) -> bytes:

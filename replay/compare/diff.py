@@ -23,7 +23,7 @@ from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference,
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
-from refold.replay.difference.volatile import SPENT
+from refold.replay.difference.volatile import SPENT, without_places
 from refold.replay.index.guarantee import MATCHED, is_observed
 from refold.replay.observed.folder import FileDifference
 
@@ -362,7 +362,8 @@ def _status(finished: dict[str, Any] | None) -> Json:
     if finished is None:
         return _UNFINISHED
     names = ("status", "reason", "error", "in_doubt")
-    return {name: finished[name] for name in names if finished.get(name)}
+    compared = without_places(finished)
+    return {name: compared[name] for name in names if compared.get(name)}
 
 
 def _output(finished: dict[str, Any] | None) -> Json:

@@ -1,10 +1,11 @@
-"""The event fields that hold only time or place.
+"""The event fields that hold only time or place, and such parts of messages of errors.
 
 The list is derived from the engine's own, which the data digest follows (CONTRACT.md §6.2): a field
 is volatile here if and only if it is there. `meta` is never compared, so it needs no list.
 `replay.compare.measured` has the values that tools and notes themselves declare to vary.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -72,3 +73,29 @@ def without_rest(started: dict[str, Any], limits: Mapping[str, Any]) -> dict[str
 
 def _without(data: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in names}
+
+
+_PLACED: Final = ("stuck", "spinning", "unending", "outside_loop")
+"""Codes of errors whose message names files and lines of the program."""
+_PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
+_ADDRESS: Final = re.compile(r"\bat 0x[0-9a-fA-F]+")
+_OF_CODE: Final = re.compile(r"\b(running|defined|created) at (?:[^:>\n]*[/\\])?([^:>/\\\n]+):\d+")
+"""Where a task or coroutine is, in the texts of asyncio."""
+
+
+def unplaced(message: str, code: str = "") -> str:
+    """Return an error's message without addresses and line numbers.
+
+    Another process has other addresses, and an edit above a line moves it; neither changes anything
+    else (CONTRACT.md §12.2).
+    """
+    message = _OF_CODE.sub(r"\1 at \2", _ADDRESS.sub("at 0x", message))
+    return _PLACE.sub(r"\1", message) if code in _PLACED else message
+
+
+def without_places(data: dict[str, Any]) -> dict[str, Any]:
+    """Return an end or a result with its error's message `unplaced`; `data` itself without one."""
+    error = data.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return data
+    return data | {"error": error | {"message": unplaced(error["message"], error.get("code", ""))}}

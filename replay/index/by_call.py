@@ -48,6 +48,7 @@ from refold.engine.log.reader import Entry, read_entries
 from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import without_volatile
 from refold.replay.difference.pointer_diff import shown
+from refold.replay.difference.volatile import without_places
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
@@ -208,8 +209,9 @@ class Book:
         return end_of(self._finished) if self._finished is not None else {}
 
     def stable(self, end: dict[str, Json]) -> dict[str, Json]:
-        """Return a run's end without values that the log's rules declare volatile (§12.7)."""
-        found: dict[str, Json] = without_volatile("run", end, self.rules.get("volatile", ()))
+        """Return a run's end without what is not compared of it (§12.2, §12.7)."""
+        paths = self.rules.get("volatile", ())
+        found: dict[str, Json] = without_volatile("run", without_places(end), paths)
         return found
 
     def label(self, key: str) -> str:

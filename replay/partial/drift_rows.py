@@ -19,6 +19,7 @@ from refold.replay.difference.align import Pair, align
 from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored, without_volatile
 from refold.replay.difference.pointer_diff import differences
+from refold.replay.difference.volatile import without_places
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, DriftVerdict
 
@@ -200,8 +201,8 @@ class _Records:
         data: dict[str, Any] = unstructure(event)
         if isinstance(event, ChildFinished):
             outcome = data["outcome"]
-            return {name: value for name, value in outcome.items() if name not in _MEASURED}
-        return {name: value for name, value in data.items() if name != "usage"}
+            data = {name: value for name, value in outcome.items() if name not in _MEASURED}
+        return without_places({name: value for name, value in data.items() if name != "usage"})
 
     def _output(self) -> CallDrift:
         row = CallDrift(
@@ -211,7 +212,7 @@ class _Records:
             name="",
             verdict="same",
         )
-        ends = self._old.whole_end, self._new.whole_end
+        ends = without_places(self._old.whole_end), without_places(self._new.whole_end)
         if ends[0] == ends[1] or self._excuses.passes("run", "", self._old.entries, ends):
             return row
         return attrs.evolve(

@@ -7,7 +7,6 @@ fingerprints (CONTRACT.md §12.4, §12.5).
 """
 
 import itertools
-import re
 import threading
 from collections.abc import Iterator
 from typing import Final
@@ -30,6 +29,7 @@ from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import faces_of
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
+from refold.replay.difference.volatile import without_places
 from refold.replay.explain import fingerprints
 from refold.replay.explain.causes import likely_cause
 from refold.replay.explain.divergence import (
@@ -155,7 +155,7 @@ class Comparison:
         if replayed.kernel.session is not None:
             recorded["session_digest"] = event.session_digest
             now["session_digest"] = replayed.kernel.session_digest
-        pair = (_unplaced(recorded), _unplaced(now))
+        pair = (without_places(recorded), without_places(now))
         diff = between(*pair) if encode(pair[0]) != encode(pair[1]) else ()
         if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):
             return None
@@ -372,7 +372,7 @@ class Comparison:
         if not isinstance(event, RunFinished) or first.has_ended or code in _OF_RUNNING_ON:
             return
         recorded = end_of(event)
-        if diff := between(_unplaced(recorded), _unplaced(self.end)):
+        if diff := between(without_places(recorded), without_places(self.end)):
             yield Later(
                 category="output_changed",
                 where=" > ".join(self.names),
@@ -469,27 +469,3 @@ _OF_TIMERS: Final = {"args_changed": "timer", "reordered": "due"}
 
 _OF_RUNNING_ON: Final = ("stuck", "spinning", "unending")
 """Ends that result from made-up answers more than from the program."""
-
-_PLACED: Final = ("stuck", "spinning", "unending", "outside_loop")
-"""Ends whose message names files and lines of the program."""
-_PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
-
-
-_ADDRESS: Final = re.compile(r"\bat 0x[0-9a-fA-F]+")
-_OF_CODE: Final = re.compile(r"\b(running|defined|created) at (?:[^:>\n]*[/\\])?([^:>/\\\n]+):\d+")
-"""Where a task or coroutine is, in the texts of asyncio."""
-
-
-def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
-    """Return an end without addresses and line numbers in its message.
-
-    Another process has other addresses, and an edit above a line moves it; neither changes anything
-    else (CONTRACT.md §12.2).
-    """
-    error = end.get("error")
-    if not error:
-        return end
-    message = _OF_CODE.sub(r"\1 at \2", _ADDRESS.sub("at 0x", error["message"]))
-    if error["code"] in _PLACED:
-        message = _PLACE.sub(r"\1", message)
-    return end | {"error": {**error, "message": message}}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
-from refold.replay.difference.volatile import SPENT
+from refold.replay.difference.volatile import SPENT, unplaced
 from refold.replay.run.amounts import failures
 from refold.replay.run.run_node import UNFINISHED, RunNode, ToolUse
 
@@ -95,9 +95,9 @@ def printable(text: str) -> str:
     )
 
 
-def scrubbed(message: str) -> str:
-    """Return an error's message without absolute paths and long hexadecimal words."""
-    return _HEX.sub("<hex>", _PATH.sub("<path>", message))
+def scrubbed(message: str, code: str = "") -> str:
+    """Return an error's message without absolute paths, long hexadecimal words, and places."""
+    return _HEX.sub("<hex>", _PATH.sub("<path>", unplaced(message, code)))
 
 
 def _lines(
@@ -174,7 +174,8 @@ def _use(use: ToolUse) -> str:
 
 def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
     if node.error is not None:
-        message = node.error.message if volatile else scrubbed(node.error.message)
+        code, message = node.error.code, node.error.message
+        message = message if volatile else scrubbed(message, code)
         yield f"error: {printable(node.error.code)}: {printable(' '.join(message.split()))}"
     if node.notable:
         yield f"notable: {printable('; '.join(node.notable.values()))}"

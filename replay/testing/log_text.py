@@ -93,14 +93,14 @@ def _shown(entry: Entry, log: Path, declared: Declared, limits: dict[str, Any]) 
 
 
 def _scrubbed(data: dict[str, Any]) -> dict[str, Any]:
-    """Take absolute paths and long hexadecimal words out of an error's message."""
+    """Take out of an error's message what `scrubbed` takes out."""
     outcome = data.get("outcome")
     if isinstance(outcome, dict):
         return data | {"outcome": _scrubbed(outcome)}
     error = data.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return data
-    return data | {"error": error | {"message": scrubbed(error["message"])}}
+    return data | {"error": error | {"message": scrubbed(error["message"], error.get("code", ""))}}
 
 
 def _without_digests(data: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,16 @@
+from pathlib import Path
+
 import attrs
 import pytest
 
+from refold import Delegation, Run, diff, drift, record, reexecute
 from refold.engine.encoding.canonical import encode
 from refold.engine.events import events
 from refold.engine.events.codec import digestible, kind_of, unstructure
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import delegation_text
 
 CHILD = Outcome(
     status="failed",
@@ -64,3 +69,36 @@ def test_looks_at_the_clock_and_late_ends_are_left_out_whole() -> None:
     assert is_volatile("effect.late")
     assert not is_volatile("tool.called")
     assert {field.name for field in attrs.fields(events.ClockRead)} == {"time_us", "virtual_us"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        ("<a.Order object at 0x7f01>", "<a.Order object at 0x55Aa>", True),
+        ("coro=<work() running at /a b/prog.py:6>", "coro=<work() running at /c/prog.py:7>", True),
+        ("coro=<work() running at /a/prog.py:6>", "coro=<work() running at /a/other.py:6>", False),
+        ("<a.Order object at 0x7f01>", "<a.Offer object at 0x7f01>", False),
+        ("at line 0x1", "at line 0x2", False),
+    ],
+)
+def test_addresses_and_places_of_tasks_in_a_message_are_not_compared(
+    tmp_path: Path, before: str, after: str, *, is_same: bool
+) -> None:
+    """In no comparison: they differ in every process, or after an edit above; the rest counts."""
+    said = [before]
+
+    async def fails(_run: Run, _input: None) -> None:
+        raise KeyError(said[0])
+
+    async def lead(run: Run, _input: None) -> None:
+        await run.delegate(Delegation(program=fails))
+
+    a = record(lead, log=tmp_path / "a.jsonl").log
+    said[0] = after
+    b = record(lead, log=tmp_path / "b.jsonl").log
+
+    assert reexecute(a, lead).identical is is_same
+    assert diff(a, b).identical is is_same
+    assert (not drift(a, lead).drifted) is is_same
+    for text in (delegation_text, log_text):
+        assert (text(a) == text(b)) is is_same

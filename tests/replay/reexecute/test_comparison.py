@@ -181,27 +181,3 @@ def test_what_comes_of_answers_that_were_made_up_is_no_cause(tmp_path: Path) -> 
 
     assert found.category == "missing_call"
     assert "raises" not in found.cause
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "is_same"),
-    [
-        ("<a.Order object at 0x7f01>", "<a.Order object at 0x55Aa>", True),
-        ("coro=<work() running at /a b/prog.py:6>", "coro=<work() running at /c/prog.py:7>", True),
-        ("coro=<work() running at /a/prog.py:6>", "coro=<work() running at /a/other.py:6>", False),
-        ("<a.Order object at 0x7f01>", "<a.Offer object at 0x7f01>", False),
-        ("at line 0x1", "at line 0x2", False),
-    ],
-)
-def test_addresses_and_places_of_tasks_in_a_message_are_not_compared(
-    tmp_path: Path, before: str, after: str, *, is_same: bool
-) -> None:
-    """They differ in every process, or after an edit above; what else a message says counts."""
-    texts = [before, after]
-
-    async def fails(_run: Run, _input: Any) -> None:
-        raise KeyError(texts.pop(0))
-
-    log = record(fails, log=tmp_path / "a.jsonl").log
-
-    assert reexecute(log, fails).identical is is_same
