@@ -27,7 +27,7 @@ def tables(log: Path, folder: Path, *, content: bool = False) -> Spans:
     """Write the tables of a run, and return its spans."""
     spans = Spans(log, content=content)
     with OutputFolder(folder).files(FILES) as files:
-        parquet.write(spans, files)
+        parquet.write([spans], files)
     return spans
 
 

@@ -1,10 +1,10 @@
-"""A run as four Parquet tables: the run, its agents, their calls and their messages.
+"""Runs as four Parquet tables: the runs, their agents, calls and messages.
 
 The rows are made of the run's spans, and written in groups while the logs are read: the memory does
 not grow with the number of entries.  Rules: CONTRACT.md §14.22.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, BinaryIO, Final, Self
 
@@ -73,21 +73,29 @@ _TYPES: Final = {
 """Types of columns that are not text."""
 
 
-def write(spans: Spans, files: Sequence[BinaryIO]) -> None:
-    """Write the tables of a run to one file each, in the order of `FILES`."""
+def write(runs: Iterable[Spans], files: Sequence[BinaryIO]) -> None:
+    """Write the tables of some runs to one file each, in the order of `FILES`."""
     with ExitStack() as stack:
         made = zip(_COLUMNS.items(), files, strict=True)
         tables = {name: stack.enter_context(_Table(file, each)) for (name, each), file in made}
-        for span in spans:
-            is_run = span.attributes.get("gen_ai.operation.name") == "invoke_agent"
-            tables["agents" if is_run else "calls"].add(_row(span, is_agent=is_run))
-            for row in _messages(span):
-                tables["messages"].add(row)
-            if span.agent is None:
-                source = span.links[0][0].hex() if span.links else None
-                root = _row(span, is_agent=True) | {"source": source}
-        counts = {name: tables[name].count for name in ("agents", "calls", "messages")}
-        tables["runs"].add(root | counts)
+        for spans in runs:
+            _add(spans, tables)
+
+
+def _add(spans: Spans, tables: "dict[str, _Table]") -> None:
+    """Add the rows of a run to the tables."""
+    names = ("agents", "calls", "messages")
+    before = {name: tables[name].count for name in names}
+    for span in spans:
+        is_run = span.attributes.get("gen_ai.operation.name") == "invoke_agent"
+        tables["agents" if is_run else "calls"].add(_row(span, is_agent=is_run))
+        for row in _messages(span):
+            tables["messages"].add(row)
+        if span.agent is None:
+            source = span.links[0][0].hex() if span.links else None
+            root = _row(span, is_agent=True) | {"source": source}
+    counts = {name: tables[name].count - before[name] for name in names}
+    tables["runs"].add(root | counts)
 
 
 class _Table:

@@ -125,7 +125,7 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 """Options that make a log, and replace nothing."""
 
 READ: Final = {
-    ("explore", "log"), ("export", "log"), ("export", "--diff"), ("fork", "log"),
+    ("explore", "log"), ("export", "logs"), ("export", "--diff"), ("fork", "log"),
     ("replay", "logs"), ("resume", "log"),
     ("show", "log"), ("verify", "logs"),
     ("verify", "--same-as"), ("verify", "--trust"), ("why", "log"),

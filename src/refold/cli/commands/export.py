@@ -2,7 +2,9 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,7 +17,7 @@ from refold.cli.commands.export_pack import HARMLESS, export_pack
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE
 from refold.cli.output.pages import page
-from refold.engine.errors import ExtraMissing
+from refold.engine.errors import ExtraMissing, RefoldError
 from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputFile, OutputFolder, OutputKind
@@ -34,7 +36,7 @@ Examples:
   refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
   refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
   refold export runs/audit.jsonl --to atif           a trajectory, with texts
-  refold export runs/audit.jsonl --to parquet        tables in audit.parquet/
+  refold export runs --to parquet -o tables          all runs, in four tables
   refold export runs/audit.jsonl --to refold         all its logs in one file
   refold export runs/agent.jsonl --to refold --files
   refold export LOG --to otlp --endpoint http://localhost:4318/v1/traces
@@ -47,6 +49,7 @@ Exit code: 0 complete and intact · 3 a child's log or a large text is missing
 or damaged, as standard error reports; the rest is exported.
 """
 
+_GAP: Final = "a log or a large text of this run is missing or damaged: see refold verify"
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
@@ -60,7 +63,7 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 
 
 @click.command("export", epilog=page(_PAGE))
-@click.argument("log", type=RUN)
+@click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
 @click.option(
     "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
 )
@@ -90,7 +93,7 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 @json_option
 def command(
     *,
-    log: Path,
+    logs: tuple[Path, ...],
     to: _Form,
     out: Path | None,
     other: Path | None,
@@ -100,7 +103,7 @@ def command(
     endpoint: str | None,
     large: bool,
 ) -> int:
-    """Write a run and its descendants to a single file, or to a folder of tables.
+    """Write a run and its descendants to a single file, or runs to a folder of tables.
 
     An earlier export to the same file is replaced.  To replace any other file except a log, add
     --force.  A folder must be empty or not exist yet.
@@ -130,16 +133,21 @@ def command(
         raise click.UsageError(
             "-o - and --json both print to standard output: use only one of them"
         )
+    log, *more = logs
+    if to != "parquet" and (more or log.is_dir()):
+        shown = shlex.quote(output.shown_path(log))
+        raise click.UsageError(
+            f"--to {to} takes one LOG; {shown} is a folder: refold ls {shown}"
+            if log.is_dir()
+            else f"--to {to} takes one LOG; only --to parquet takes several"
+        )
     target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
     if is_printed and to in ("parquet", "refold"):
         raise click.UsageError(f"--to {to} cannot write to standard output: pass a name with -o")
     if to == "refold":
         return export_pack(log, target, has_files=files)
     if to == "parquet":
-        folder = OutputFolder(target)
-        folder.check()
-        with opened_log(log) as opened, output.progress(f"reading {log}"):
-            return _spans(Spans(opened.path, content=content), log.name, to, folder, None)
+        return _tables(logs, OutputFolder(target), content=content)
     file = None if is_printed or endpoint else output_file(target, to)
     if to in ("otlp", "atif"):
         with opened_log(log) as opened, output.progress(f"reading {log}"):
@@ -178,11 +186,62 @@ def _refuse(to: str, options: Mapping[tuple[str, ...], Mapping[str, object]]) ->
                 raise click.UsageError(f"{option} needs --to {' or '.join(forms)}")
 
 
+def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> int:
+    """Write the tables of runs; one that cannot be read is reported, and ends no other.
+
+    Raises:
+        ExtraMissing: pyarrow is not installed.
+    """
+    from refold.exports.spans import UNREAD, Spans  # noqa: PLC0415 - not for help pages
+
+    folder.check()
+    logs = places
+    if any(each.is_dir() for each in places):
+        from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+
+        logs = find_logs(places)
+    read, left_out, gaps = list[Spans](), Counter[str](), list[str]()
+
+    def runs() -> Iterator[Spans]:
+        for log in logs:
+            try:
+                with opened_log(log) as opened:
+                    spans = Spans(opened.path, content=content)
+                    yield spans
+            except RefoldError as error:
+                gaps.append(f"{output.shown_path(log)} is left out: {error}")
+                continue
+            read.append(spans)
+            left_out.update(spans.left_out)
+            if spans.left_out.get(UNREAD) or not _is_read(spans.tree):
+                gaps.append(f"{log.name}: {_GAP}")
+
+    try:
+        from refold.exports import parquet  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name or "parquet", "parquet") from None
+    said = lambda: f"{len(read):,} of {len(logs):,} runs exported"  # noqa: E731
+    with output.progress(said), folder.files(parquet.FILES) as files:
+        parquet.write(runs(), files)
+    left = {what: count for what, count in sorted(left_out.items()) if count}
+    if left and not output.is_json():
+        output.hint(f"left out: {', '.join(f'{count:,} {what}' for what, count in left.items())}")
+    for gap in gaps:
+        output.complain(gap)
+    made, shown = sum(spans.made for spans in read), output.shown_path(folder.path)
+    counts = f"{words.counted(len(read), 'run')}, {words.counted(made, 'span')}"
+    return output.answer(
+        {"exported": shown, "to": "parquet", "spans": made, "lost": 0, "left_out": left},
+        lambda: output.line((shown, "bold"), f"  {counts}"),
+        DAMAGED if gaps else FINE,
+    )
+
+
 def _spans(
     spans: "Spans",
     name: str,
     to: str,
-    file: OutputFile | OutputFolder | None,
+    file: OutputFile | None,
     endpoint: str | None,
 ) -> int:
     """Write or send the spans of a run, and report what they leave out.
@@ -211,9 +270,7 @@ def _spans(
         output.hint(f"left out: {told}")
     damaged = UNREAD in left_out or not _is_read(spans.tree)
     if damaged:
-        output.complain(
-            f"{name}: a log or a large text of this run is missing or damaged: see refold verify"
-        )
+        output.complain(f"{name}: {_GAP}")
     code = DAMAGED if damaged else USAGE if lost else FINE
     if file is None and not endpoint:
         return code
@@ -225,20 +282,12 @@ def _spans(
     )
 
 
-def _put(
-    spans: "Spans", to: str, file: OutputFile | OutputFolder | None, endpoint: str | None
-) -> tuple[int, str]:
+def _put(spans: "Spans", to: str, file: OutputFile | None, endpoint: str | None) -> tuple[int, str]:
     """Write, print or send spans; return how many a collector did not take, and why if it said it.
 
     Raises:
         ModuleNotFoundError: the packages of the format are not installed.
     """
-    if isinstance(file, OutputFolder):
-        from refold.exports import parquet  # noqa: PLC0415 - an extra
-
-        with file.files(parquet.FILES) as files:
-            parquet.write(spans, files)
-        return 0, ""
     if to == "atif":
         from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
 

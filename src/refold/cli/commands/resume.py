@@ -33,6 +33,7 @@ from refold.cli.arguments.loading import (
     load_tools,
     models_said,
     session_option,
+    tools_beside,
 )
 from refold.cli.arguments.logs import (
     LOG,
@@ -139,7 +140,8 @@ _INTERRUPTED: Final = "effect.cancelled"
 @program_option
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools of the run, or lists of tools.  They are executed.",
+    help="Tools of the run, or lists of tools, besides those in the module of the program.  They "
+    "are executed.",
 )  # fmt: skip
 @session_option
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Agent file of a `refold run`.")
@@ -345,7 +347,8 @@ def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
             task = start.input.get("task", "") if isinstance(start.input, dict) else ""
             how: dict[str, Any] = {"root": given.root, "config": _project(given), "own": own}
             _, shipped, _ = configured.prepare_run(given.agent, task=str(task), **how)
-    return tuple({tool.name: tool for tool in (*shipped, *own)}.values())
+    beside = tools_beside(given.program, start, {tool.name for tool in own}).values()
+    return tuple({tool.name: tool for tool in (*shipped, *beside, *own)}.values())
 
 
 def _project(given: Given) -> Any:
