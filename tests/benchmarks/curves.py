@@ -134,7 +134,7 @@ CURVES: Final = {
             lambda _, at: _told("verify", *at.glob("*.jsonl")),
         ),
         Curve(
-            "compare logs",
+            "ls --diff",
             "logs",
             _tens(0, 4),
             _logs,

@@ -10,6 +10,7 @@ from refold.cli.group import refold
 from refold.engine.ports.clock import FixedClock
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
+from tests.support.hints import problems_of_hints
 
 Invoke = Callable[..., Result]
 
@@ -26,10 +27,15 @@ SOURCES = {
 
 @pytest.fixture
 def invoke() -> Invoke:
-    """Return a call of `refold` with these arguments, in this process."""
+    """Return a call of `refold` with these arguments, in this process.
+
+    Commands that it prints on standard error have to exist, with their options.
+    """
 
     def call(*arguments: object, stdin: str = "") -> Result:
-        return CliRunner().invoke(refold, [str(each) for each in arguments], input=stdin)
+        done = CliRunner().invoke(refold, [str(each) for each in arguments], input=stdin)
+        assert problems_of_hints(done.stderr) == []
+        return done
 
     return call
 

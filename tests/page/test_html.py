@@ -55,7 +55,7 @@ def test_a_log_with_a_hole_is_refused_before_it_is_read(tmp_path: Path) -> None:
     log = record(works, 1, log=tmp_path / "a.jsonl").log
     os.truncate(log, 2**38)
 
-    with pytest.raises(UsageError, match="recover"):
+    with pytest.raises(UsageError, match="verify"):
         page_html(page(log))
 
 

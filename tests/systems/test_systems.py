@@ -124,7 +124,6 @@ _READING: Final = [
     ["diff", "a.jsonl", "a.refold"],
     ["diff", "a.1.jsonl", "a.2.jsonl"],
     ["ls", "a.jsonl", "a.refold", "--diff", "a.jsonl"],
-    ["heads", "a.jsonl"],
     ["files", "a.jsonl"],
     ["export", "a.jsonl", "--to", "markdown"],
     ["schema", "--help"],

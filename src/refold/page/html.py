@@ -40,7 +40,7 @@ def page_html(made: Page) -> str:
         if (size := path.stat().st_size) > _LOG_MAX:
             raise UsageError(
                 f"{path}: the log has {size} bytes, but a page can contain at most "
-                f"{_LOG_MAX}; if the log is damaged, see `refold recover`"
+                f"{_LOG_MAX}; if the log is damaged, see `refold verify`"
             )
     packed = [("log", name, _content(path)) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]

@@ -79,7 +79,10 @@ def test_bad_files_give_one_message_and_never_a_traceback(
     if content is not None:
         log.write_bytes(content)
 
-    more = {"why": ["-1"], "export --to refold": ["-o", tmp_path / "bad.refold"]}
+    more: dict[str, list[object]] = {
+        "why": ["-1"],
+        "export --to refold": ["-o", tmp_path / "bad.refold"],
+    }
     said = invoke(*command.split(), log, *more.get(command, []))
 
     is_packed = "export" in command and content is not None and not content.startswith(b"PK")

@@ -38,8 +38,8 @@ def show_entries(log: OpenedLog, count: int | None, *, follow: bool) -> None:
     """Print the entries of a log, or the last `count`; with `follow`, also new ones to the end."""
     end = [] if count is None else _read_from_end(log.path, count)
     entries: Iterable[Entry] = end or read_entries(log.path, torn_ok=True)
-    if count is not None:
-        entries = deque(entries, maxlen=min(count, sys.maxsize))
+    if count is not None or follow:  # read to its end at once: a writer may cut a torn tail off
+        entries = deque(entries, maxlen=None if count is None else min(count, sys.maxsize))
     tell, last = _tell_entries(log, entries, verified=not end)
     if end:
         name = shlex.quote(output.shown_path(log.given))

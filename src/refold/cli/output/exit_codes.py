@@ -26,7 +26,7 @@ DIFFERS: Final = 1
 """A difference or a divergence was found."""
 USAGE: Final = 2
 DAMAGED: Final = 3
-"""A log is damaged or newer, or a child's is missing; of `verify` and `recover`: or has no end."""
+"""A log is damaged or newer, or a child's is missing; of `verify`: or has no end."""
 MISSING: Final = 4
 """An outcome is missing while something is live."""
 NOT_COMPLETED: Final = 5
