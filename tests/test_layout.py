@@ -153,6 +153,7 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/testing/desks.py": "tests/test_pytest_models.py",
     "src/refold/testing/refold_models.py": "tests/test_pytest_models.py",
     "replay/reexecute/apart_child.py": "runs in a subprocess: tests/replay/reexecute/test_apart.py",
+    "tools/contract/policy.py": "a table: tests/tools/delegation/test_shipped.py",
     "tools/__init__.py": "names that load lazily; used by every test of a tool",
 }
 """Source files without a test file of their own, and where they are tested or why not."""

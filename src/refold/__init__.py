@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from refold.replay.resume.open_ends import open_ends as open_ends
     from refold.replay.run.opened_run import delegation_tree as delegation_tree
     from refold.tools.contract.tool_types import DelegationTool as DelegationTool, tool as tool
+    from refold.tools.delegation.shipped import subagents as subagents
     from refold.tools.files.file_tools import file_tools as file_tools
 else:
     __getattr__, __dir__, __all__ = names(
@@ -124,6 +125,7 @@ else:
             "refold.replay.resume.open_ends": "open_ends",
             "refold.replay.run.opened_run": "delegation_tree",
             "refold.tools.contract.tool_types": "DelegationTool tool",
+            "refold.tools.delegation.shipped": "subagents",
             "refold.tools.files.file_tools": "file_tools",
         },
         "__version__",

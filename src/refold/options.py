@@ -18,8 +18,9 @@ from refold.engine.events.limits import Limits
 from refold.engine.log.names import NO_HOME, begins_at_home
 from refold.engine.ports.ports import Durability, Tool
 
-Tools = Sequence[Tool | Callable[..., Any]]
-"""Tools, and functions, which become tools that are taken to change the world."""
+Tools = Sequence[Tool | Callable[..., Any] | str | Sequence[Any]]
+"""Tools; functions, which become tools that are taken to change the world; names of kinds of
+`refold.subagents`; and lists of these."""
 
 
 @attrs.frozen
@@ -175,7 +176,7 @@ def _tools(call: str, tools: Any) -> list[Tool]:
     if not _is_list(tools):
         raise OptionRefused(call, "tools", "a list of tools and functions", shown(tools))
     ready: dict[str, Tool] = {}
-    for each in tools:
+    for each in _flat(call, tools):
         tool = as_tool(each)
         if ready.setdefault(tool.name, tool) is not tool:
             raise OptionRefused(
@@ -185,6 +186,29 @@ def _tools(call: str, tools: Any) -> list[Tool]:
                 f"two tools with the name {tool.name!r}",
             )
     return list(ready.values())
+
+
+def _flat(call: str, tools: Iterable[Any]) -> Iterator[Any]:
+    """Yield the tools of lists within lists, and those that a name stands for.
+
+    Raises:
+        OptionRefused: a name of nothing, None, or a function that makes tools.
+    """
+    for each in tools:
+        if isinstance(each, str):
+            from refold.tools.delegation.shipped import subagents  # noqa: PLC0415 - few names
+
+            yield from subagents(each)  # type: ignore[arg-type]  # refuses others
+        elif _is_list(each):
+            yield from _flat(call, each)
+        elif each is None:
+            expected = "tools; a call that found no agents or settings makes none"
+            raise OptionRefused(call, "tools", expected, "None")
+        elif inspect.isfunction(each) and each.__module__.startswith("refold.tools."):
+            name = each.__name__
+            raise OptionRefused(call, "tools", f"the result of {name}(…)", f"{name} itself")
+        else:
+            yield each
 
 
 def _model(call: str, place: str, model: Any) -> Any:

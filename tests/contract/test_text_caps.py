@@ -1,7 +1,7 @@
 """Every text that a model gives to a shipped tool has a cap in `CAPS` (CONTRACT.md §10.15).
 
 A new parameter that is a text fails here until it has one.  A pattern needs a cap of its own: what
-a pattern costs is more than its length.  Text that is only passed on is held to `ANSWER`.
+a pattern costs is more than its length.  Text that is only passed on is held to `REQUEST`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,29 +10,22 @@ from typing import Any, Final
 
 import pytest
 
+import refold
 from refold.engine.encoding.patterns import GLOB_MAX, PATTERN_MAX
 from refold.engine.errors import ToolError
 from refold.engine.runners.recording import record
 from refold.engine.session.session import Session
-from refold.engine.wire.parts.reading import BODY_BYTES_MAX
 from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import TEXT_MAX
-from refold.tools.delegation.dispatch_subagent import (
-    INSTRUCTIONS_MAX,
-    LABEL_MAX,
-    dispatch_subagent_tool,
-)
+from refold.tools.contract.options import ChildOptions
+from refold.tools.delegation.dispatch_subagent import INSTRUCTIONS_MAX, LABEL_MAX
 from refold.tools.delegation.shipped import shipped_tools
 from refold.tools.delegation.spawn import JOB_IDS_MAX
-from refold.tools.delegation.subagent import SubagentOptions
 from refold.tools.files.commands import run_command_tool, write_file_tool
 from refold.tools.files.file_tools import file_tools
 from refold.tools.files.rooted import PATH_MAX
 
-ANSWER: Final = BODY_BYTES_MAX
-"""The most that a model's answer may have; for text that is copied and compared, never read."""
-REQUEST: Final = SubagentOptions().request_bytes
+REQUEST: Final = ChildOptions().request_bytes
 FILE: Final = 1000
 ARGUMENT: Final = 128 * 1024
 """Linux refuses one argument of a program that has more."""
@@ -50,35 +43,36 @@ CAPS: Final[Mapping[str, int | None]] = {
     "subagent /task": REQUEST,
     "subagent /context": REQUEST,
     "subagent /files/-": REQUEST,
-    "subagent_dispatch /agent_id": ANSWER,
-    "subagent_dispatch /task": ANSWER,
-    "subagent_dispatch /context": ANSWER,
+    "subagent_dispatch /agent_id": REQUEST,
+    "subagent_dispatch /task": REQUEST,
+    "subagent_dispatch /context": REQUEST,
     "dispatch_subagent /instructions": INSTRUCTIONS_MAX,
     "dispatch_subagent /expected_artifacts/-": LABEL_MAX,
-    "dispatch_subagent /plan_step_id": ANSWER,
-    "dispatch_subagents /tasks/-/objective": ANSWER,
-    "dispatch_subagents /tasks/-/steps/-": ANSWER,
+    "dispatch_subagent /plan_step_id": REQUEST,
+    "dispatch_subagents /tasks/-/objective": REQUEST,
+    "dispatch_subagents /tasks/-/steps/-": TEXT_MAX,
     "planning_setup_plan /objective": TEXT_MAX,
     "planning_setup_plan /initial_steps/-": TEXT_MAX,
     "planning_add_step /steps/-": TEXT_MAX,
     "planning_update_step /title": TEXT_MAX,
-    "spawn /task": ANSWER,
-    "spawn /profile": ANSWER,
-    "spawn /context": ANSWER,
-    "spawn /system_prompt": ANSWER,
-    "spawn /tools": ANSWER,
+    "spawn /task": REQUEST,
+    "spawn /profile": REQUEST,
+    "spawn /context": REQUEST,
+    "spawn /system_prompt": REQUEST,
+    "spawn /tools": REQUEST,
     "spawn_await /job_ids": JOB_IDS_MAX,  # ids, not characters
 }
 HELPER: Final = AgentDef(id="b", name="b", description="Helps.")
-OWN: Final = [name for name, cap in CAPS.items() if cap != ANSWER]
 NEEDED: Final[Mapping[str, dict[str, Any]]] = {
     "search_text": {"pattern": "x"},
     "write_file": {"path": "a", "content": ""},
     "run_command": {"command": ["echo"]},
     "subagent": {"task": "x"},
+    "subagent_dispatch": {"agent_id": "b", "task": "x"},
+    "spawn": {"task": "x"},
     "dispatch_subagent": {
         "mode": "ad_hoc",
-        "prompt_ns": "a",
+        "prompt_ns": "agents",
         "prompt_key": "b",
         "instructions": "c",
     },
@@ -89,10 +83,13 @@ NEEDED: Final[Mapping[str, dict[str, Any]]] = {
 
 def tools(root: Path) -> list[Any]:
     written = write_file_tool(root, max_file_bytes=FILE)
-    shipped = [each for each in shipped_tools() if each.name != "dispatch_subagent"]
-    prompting = dispatch_subagent_tool(prompts=agent_prompts([HELPER]))
+    own = [
+        *refold.subagents("subagent_dispatch", agents=[HELPER]),
+        *refold.subagents("dispatch_subagent", agents=[HELPER]),
+    ]
+    shipped = [each for each in shipped_tools() if each.name not in [tool.name for tool in own]]
     command = run_command_tool(root, allow=["echo"])
-    return [*file_tools(root), written, command, *shipped, prompting]
+    return [*file_tools(root), written, command, *shipped, *own]
 
 
 def texts(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
@@ -115,14 +112,16 @@ def test_every_text_of_a_shipped_tool_has_a_cap(tmp_path: Path) -> None:
     assert found - {"subagent_dispatch /agent_id"} == CAPS.keys() - {"subagent_dispatch /agent_id"}
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", CAPS)
 def test_more_than_a_cap_of_its_own_is_an_error_for_the_model(name: str, tmp_path: Path) -> None:
     """It names the size that is allowed, or, for a program's argument, what the system says."""
     tool, _, pointer = name.partition(" ")
     member, *inner = pointer.strip("/").split("/")
     cap = CAPS[name] or 0
     text = {"job_ids": "a,", "path": "[/"}.get(member, "[") * (cap + 1)
-    given = [*NEEDED.get(tool, {}).get(member, ()), text] if inner else text
+    given: Any = [*NEEDED.get(tool, {}).get(member, ()), text] if inner else text
+    if member == "tasks":
+        given = [{"objective": "x", inner[1]: [text] if inner[2:] else text}]
 
     async def program(run: Any, _given: Any) -> Any:
         if "step" in member or member == "title":
@@ -136,6 +135,6 @@ def test_more_than_a_cap_of_its_own_is_an_error_for_the_model(name: str, tmp_pat
         program, None, log=tmp_path / "a.jsonl", tools=tools(tmp_path), session=Session()
     ).output
 
-    assert found["error"], found
+    assert found.get("error"), str(found)[:300]
     told = "too long" if tool == "run_command" else str(cap)
     assert told in found["error"].replace(",", "")

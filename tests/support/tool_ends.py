@@ -13,13 +13,8 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import Reply
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, Tool
 from refold.engine.session import Session
-from refold.tools import dispatch_subagent_tool, spawn_tools, subagents_tool
-from refold.tools import subagent_tool as six_keys
 from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import agent_prompts
-from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.contract.tool_types import tool
-from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 TOOLS: Final = ("subagent", "subagent_dispatch", "dispatch_subagent", "dispatch_subagents", "spawn")
 LIMITS: Final[dict[str, dict[str, Any]]] = {
@@ -108,7 +103,7 @@ def _said(request: ModelRequest) -> Reply:
 
 
 def _called(call: str) -> dict[str, Any]:
-    name, end, *profile = call.split(" ")
+    name, end = call.split(" ")
     task = " " if end == "arguments" else f"Find out about tides. end={end}"
     asked: dict[str, dict[str, Any]] = {
         "subagent": {"task": task},
@@ -125,28 +120,28 @@ def _called(call: str) -> dict[str, Any]:
     }
     arguments = asked[name]
     extra: dict[str, Any] = {"timeout": 5} if end == "arguments" else {}
-    extra |= {"profile": profile[0]} if profile else {}
     return {"tool_calls": [{"id": f"call_{name}", "name": name, "arguments": arguments | extra}]}
 
 
-def tools(parameters: dict[str, Any] | None = None) -> list[Tool]:
-    """Return the five tools and one leaf tool; `parameters` are those of all children."""
-    helper = AgentDef(
-        id="helper", name="helper", description="Helps.", system_prompt="You help.",
-        parameters=parameters or {},
-    )  # fmt: skip
-    more: dict[str, Any] = {"parameters": parameters} if parameters else {}
-    profiles = {"own": SpawnProfile(tools=("look",), **more)} if parameters else {}
-    dispatch = dispatch_tool("lead", [helper])
-    assert dispatch is not None
-    return [
-        look,
-        six_keys(**more),
-        dispatch,
-        dispatch_subagent_tool(prompts=agent_prompts([helper]), **more),
-        subagents_tool(**more),
-        *spawn_tools(SpawnSettings(enabled=True, profiles=profiles)),
-    ]
+HELPER: Final = AgentDef(
+    id="helper", name="helper", description="Helps.", system_prompt="You help."
+)
+OWN: Final[dict[str, dict[str, Any]]] = {
+    "dispatch_subagent": {"agents": [HELPER]},
+    "subagent_dispatch": {"agents": [HELPER]},
+}
+"""Options that a kind cannot do without."""
+
+
+def made(kind: str, **options: Any) -> list[Tool]:
+    """Return the tools of a kind."""
+    given: Any = kind
+    return refold.subagents(given, **OWN.get(kind, {}), **options)
+
+
+def tools(**options: Any) -> list[Tool]:
+    """Return the tools of all kinds and one leaf tool."""
+    return [look, *(tool for kind in TOOLS for tool in made(kind, **options))]
 
 
 def recorded(
@@ -158,14 +153,14 @@ def recorded(
     own: dict[str, Any] | None = None,
 ) -> refold.Recording:
     """Record an agent whose model calls the tool `name` so that it ends as `end` says."""
-    calls = [f"{name} {end}{' own' if own and name == 'spawn' else ''}"]
+    calls = [f"{name} {end}"]
     if name == "spawn" and end not in ("depth", "arguments"):
         calls.append("spawn_await *")
     return refold.record(
         "agent",
         {"agent": {"name": "lead", "parameters": parameters or {}}, "task": "\n".join(calls)},
         log=log,
-        tools=tools(own),
+        tools=tools(parameters=own),
         model=EndsModel(),
         runner=runner,
         limits=refold.Limits(**LIMITS[end]),

@@ -156,7 +156,7 @@ def _judged(plan: Plan) -> Plan:
 class SetupPlan:
     """What `planning_setup_plan` takes."""
 
-    objective: Annotated[str, _BOUNDS, "What is to be reached"]
+    objective: Annotated[str, _BOUNDS, "The goal of the plan"]
     initial_steps: Annotated[tuple[StepTitle, ...], "Titles of the first steps, in order"] = (
         attrs.field(default=(), converter=texts)
     )
@@ -191,7 +191,7 @@ def _update_step(params: StepUpdated, *, context: ToolContext) -> ToolResult[Pla
 
 
 def _read_plan(_params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:
-    return ToolResult("The plan as it is.", _plan(context))
+    return ToolResult("The current plan.", _plan(context))
 
 
 def _changed(context: ToolContext, event: object, message: str) -> ToolResult[Plan]:
@@ -237,7 +237,7 @@ def _trimmed(field: str, value: str) -> str:
 
 
 _TOOLS: Final[dict[str, tuple[type, Callable[..., Any], str]]] = {
-    "planning_setup_plan": (SetupPlan, _setup_plan, "Start a plan; it replaces the one there is."),
+    "planning_setup_plan": (SetupPlan, _setup_plan, "Start a plan; it replaces the current one."),
     "planning_add_step": (StepsAdded, _add_step, "Add steps to the end of the plan."),
     "planning_update_step": (
         StepUpdated,

@@ -18,7 +18,7 @@ import html
 import os
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
@@ -28,6 +28,7 @@ from refold.engine.errors import ToolError
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
+from refold.tools.contract.options import ChildOptions
 from refold.tools.contract.policy import POLICIES
 
 BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
@@ -89,8 +90,11 @@ class SubAgent:
 
 
 @attrs.frozen(kw_only=True)
-class SubAgentFactory:
-    """What spawned agents are built from: plain data, as the log of a run holds it."""
+class SubAgentFactory(ChildOptions):
+    """What spawned agents are built from: plain data, as the log of a run holds it.
+
+    An agent whose profile names no tools, pool or parameters has `tools`, `model`, `parameters`.
+    """
 
     profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
     workspace: str = attrs.field(default="", converter=_path)
@@ -115,8 +119,8 @@ class SubAgentFactory:
         profile = self.profiles[profile_name] if profile_name else SpawnProfile()
         return SubAgent(
             system=self._system(run, profile, system_prompt_override),
-            tools=_tools(run, tuple(tools_filter) or profile.tools),
-            model=profile.pool or self.default_pool or caller().model,
+            tools=_tools(run, tuple(tools_filter) or profile.tools or self.tools or ()),
+            model=profile.pool or self.default_pool or self.model or caller().model,
             parameters=profile.parameters,
         )
 
@@ -130,7 +134,7 @@ class SubAgentFactory:
         names = {name.strip() for name in asked or profile.tools} - {"", *SPAWN_TOOLS}
         has, of = _had(run), "" if asked else f"profile '{profile_name}': "
         for name in sorted(names - has):
-            return f"{of}unknown tool '{name}'{nearest_of(name, has - {*SPAWN_TOOLS})}"
+            return f"{of}unknown tool '{name[:60]}'{nearest_of(name, has - {*SPAWN_TOOLS})}"
         pool, models = profile.pool or self.default_pool, {*run.models} - {""}
         if not pool or pool in models:
             return ""
@@ -140,24 +144,27 @@ class SubAgentFactory:
     @property
     def children(self) -> Children:
         """What children need, whichever profile they have."""
-        pools = {self.default_pool, *(each.pool for each in self.profiles.values())}
-        files = [name for each in self.profiles.values() for name in each.files]
-        named = {name.strip() for each in self.profiles.values() for name in each.tools}
-        return Children(
-            named_tools=tuple(sorted(named - {"", *SPAWN_TOOLS})),
+        usual, profiles = super().children, self.profiles.values()
+        pools = {self.default_pool, *usual.models, *(each.pool for each in profiles)}
+        named = {name.strip() for each in profiles for name in each.tools}
+        files = {name for each in profiles for name in each.files}
+        return attrs.evolve(
+            usual,
             models=tuple(sorted(pools - {""})),
-            files=tuple(_path_in(self.workspace, name) for name in sorted({*files})),
+            named_tools=tuple(sorted(named - {"", *SPAWN_TOOLS})),
+            files=tuple(_path_in(self.workspace, name) for name in sorted(files)),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a log holds it."""
-        return attrs.asdict(attrs.evolve(self, profiles=dict(sorted(self.profiles.items()))))
+        return super().as_json() | {
+            "profiles": {name: attrs.asdict(self.profiles[name]) for name in sorted(self.profiles)}
+        }
 
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "SubAgentFactory":
+    def with_json(self, plain: Mapping[str, Any]) -> Self:
         """Return the factory that `as_json` gave."""
         profiles = {name: SpawnProfile(**one) for name, one in plain["profiles"].items()}
-        return cls(**{**plain, "profiles": profiles})
+        return super().with_json({**plain, "profiles": profiles})
 
     def _system(self, run: Run, profile: SpawnProfile, override: str) -> str:
         names = [*(profile.bootstrap_files or self.default_bootstrap_files)]
@@ -165,7 +172,7 @@ class SubAgentFactory:
         texts = {name: run.read_text(_path_in(self.workspace, name)) for name in names}
         lost = [name for name in profile.files if texts[name] is None]
         if lost:
-            why = f"Error: the profile's files cannot be read: {', '.join(lost)}"
+            why = f"the profile's files cannot be read: {', '.join(lost)}"
             raise ToolError(SPAWN_TOOLS[0], why, REFUSED)
         texts_said = [texts[name] or "" for name in names]
         parts = [text.strip() for text in [*texts_said, override or profile.system_prompt]]

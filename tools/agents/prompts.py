@@ -20,9 +20,14 @@ from refold.engine.encoding import shapes, strict
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.hints import field_names
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import PromptRefused, ToolValidationError, UsageError
+from refold.engine.errors import (
+    PromptRefused,
+    ToolError,
+    ToolValidationError,
+    UsageError,
+)
 from refold.engine.ports.ports import Reference, Tool, ToolDefinition
-from refold.engine.program.agent import caller
+from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import asynchronous_face
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
@@ -361,11 +366,18 @@ class PromptTool(KernelTool):
             return self._read(dict(arguments))
         except Exception as error:  # noqa: BLE001 - what a hook raises is explained, not handled
             problems = "; ".join(map(str, strict.problems_of(error)))
-            raise ToolValidationError(f"{self.name}: {problems}") from None
+            raise ToolValidationError(f"arguments: {problems}") from None
 
     async def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Json:
-        """Run the handler in its own scope, on the session and prompt of the run that calls."""
-        result = self.handler(self.params_of(arguments), context=context_of(run))
-        if inspect.isawaitable(result):
-            result = await result
+        """Run the handler in its own scope, on the session and prompt of the run that calls.
+
+        Raises:
+            ToolError: arguments or the call were refused; a model gets just the text.
+        """
+        try:
+            result = self.handler(self.params_of(arguments), context=context_of(run))
+            if inspect.isawaitable(result):
+                result = await result
+        except ToolValidationError as error:
+            raise ToolError(self.name, str(error), REFUSED, type(error).__name__) from None
         return result.as_json()

@@ -8,6 +8,7 @@ CONTRACT.md §10.1 to §10.4.
     signature     a tool's parameters from a function's signature and docstring
     references    references by which another process finds a tool's function
     registry      the tools that a run may call
-    policy        the table of permissions that each delegation tool grants its children
+    policy        the table of the shipped delegation tools
+    options       the options that all delegation tools have
     memory        per-run memory of a stateless tool
 """

@@ -5,7 +5,7 @@ result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONT
 §10.7, §10.16, §10.17, §10.20.
 
     words                 the text about a child's outcome for the model
-    shared                parts that every delegation tool shares: start, join, notes
+    shared                the frame of every call: check the arguments, note, start, join, answer
     forked_children       parts shared by the tools that pass on a session
     subagent              one fresh child for one task
     dispatch_subagent     one child, forked from the caller's session, on a registered prompt

@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.hints import Keywords
-from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.parameters import names_nearest, texts
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import (
     DispatchSubagentError,
@@ -28,7 +28,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.ports import Policy, Reference
+from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
@@ -45,24 +45,9 @@ from refold.tools.agents.prompts import (
     is_foreign,
     own_session,
 )
-from refold.tools.contract.policy import POLICIES
-from refold.tools.delegation.forked_children import (
-    FAILED,
-    ForkedCall,
-    ForkedOptions,
-    answered,
-    forked,
-    own_or_new,
-    recorded,
-)
-from refold.tools.delegation.shared import (
-    offered_to_child,
-    outcome_in,
-    remaking,
-    values_of,
-    with_values,
-)
-from refold.tools.delegation.words import answer_of, error_of, told_of
+from refold.tools.delegation.forked_children import ForkedOptions, forked, own_or_new
+from refold.tools.delegation.shared import ChildEnd, ToolAnswer, ToolCall, answered
+from refold.tools.delegation.words import answer_of
 
 NAME: Final = "dispatch_subagent"
 INSTRUCTIONS_MAX: Final = 2000
@@ -90,11 +75,11 @@ class DispatchSubagent:
     instructions: Annotated[
         str,
         Keywords(minLength=1, maxLength=INSTRUCTIONS_MAX, pattern=_ASCII),
-        "What the subagent is to do, complete in itself; plain ASCII text",
+        "The work for the subagent, complete in itself; plain ASCII text",
     ]
     """ASCII, 1 to 2,000 characters once trimmed."""
     expected_artifacts: Annotated[
-        tuple[_Label, ...], "Names of what the subagent is to hand back"
+        tuple[_Label, ...], "Names of the artifacts that the subagent is to return"
     ] = attrs.field(default=(), converter=texts)
     """Labels, ASCII, up to 160 characters each once trimmed."""
     plan_step_id: Annotated[str | None, "Id of the plan's step; required if mode is plan_step"] = (
@@ -130,14 +115,13 @@ _NO_REGISTRY: Final = (
 _EMPTY: Final = Reference(PromptRegistry.__module__, PromptRegistry.__qualname__, {})
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class DispatchSubagentOptions(ForkedOptions):
     """How the tool is set up."""
 
     prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
     """The prompts that a call may name."""
-    levels: int | None = POLICIES[NAME].levels
-    policy: Policy = POLICIES[NAME].policy
     session: Session | None = attrs.field(default=None, eq=False, repr=False)
     """The section's: a run that calls has to have it, or one made of it; None: any run may."""
     lacks_session: bool = False
@@ -147,10 +131,7 @@ class DispatchSubagentOptions(ForkedOptions):
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; None where it cannot."""
         prompts = self.prompts.reference
-        if prompts is None:
-            return None
-        plain = {**values_of(self), "prompts": attrs.asdict(prompts)}
-        return remaking(__name__, plain, self.program)
+        return None if prompts is None else self.remaking(__name__, prompts=attrs.asdict(prompts))
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -158,7 +139,7 @@ class DispatchSubagentOptions(ForkedOptions):
 
 def _asked(
     options: DispatchSubagentOptions, params: DispatchSubagent, context: ToolContext
-) -> ForkedCall | ToolResult[DispatchSubagentResult]:
+) -> ToolCall[ToolResult[DispatchSubagentResult]] | ToolResult[DispatchSubagentResult]:
     run, params = context.run, validated(params)
     if options.lacks_session:
         raise ToolValidationError(NOT_THE_RUNS)
@@ -167,14 +148,15 @@ def _asked(
     found = run.settings(f"{NAME} has {name}", lambda: _found(options, factory, name))
     if found is not True:
         hint = f"{found}" if found else ""
-        raise ToolValidationError(f"Unknown prompt requested for subagent dispatch: {name}{hint}")
+        why = f"Unknown prompt requested for subagent dispatch: {name[:120]}{hint}"
+        raise ToolValidationError(why)
     if params.snapshot_version not in (None, SCHEMA_VERSION):
         found = params.snapshot_version
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
         message += ". Leave snapshot_version out."
         return ToolResult(message, None, success=False)
-    if options.missing:
-        return ToolResult(f"{FAILED}: {options.missing}", None, success=False)
+    if refused := options.refused(params):
+        return refused
     program = forked(options.program)
     child, snapshot = _fork(own_or_new(context.session))
     try:
@@ -191,13 +173,19 @@ def _asked(
     delegation = options.delegation(
         NAME,
         name,
-        rendered["text"],
         params.instructions,
+        system=rendered["text"],
         program=program,
-        tools=None if own is None else offered_to_child(run, own.tools, options.levels),
+        tools=None if own is None else options.offered(run, own.tools),
         session=child,
     )
-    return ForkedCall(NAME, params.instructions, [delegation], child.bus.close)
+    return ToolCall(
+        tool=NAME,
+        task=params.instructions,
+        delegations=[delegation],
+        render=lambda children: _answer(run, params, children[0]),
+        close=child.bus.close,
+    )
 
 
 def _found(options: DispatchSubagentOptions, factory: PromptFactory | None, name: str) -> Json:
@@ -215,7 +203,9 @@ def validated(params: DispatchSubagent) -> DispatchSubagent:
         ToolValidationError: a value is not allowed.
     """
     if params.mode not in get_args(SubagentMode):
-        raise ToolValidationError(f"mode must be one of plan_step, ad_hoc; found {params.mode!r}.")
+        raise ToolValidationError(
+            f"mode must be one of plan_step, ad_hoc; found {params.mode!r:.60}."
+        )
     step = None if params.plan_step_id is None else params.plan_step_id.strip()
     if params.mode == "plan_step" and not step:
         raise ToolValidationError("plan_step_id is required when mode is 'plan_step'.")
@@ -273,7 +263,7 @@ def _rendered(
         "snapshot_summary": snapshot.summary,
     }
     if factory is None:
-        return {"failure": "It is no longer registered."}
+        return {"failure": "It was removed from the registry."}
     try:
         text = factory(session=child).render(values=values).text
     except Exception as error:  # noqa: BLE001 - a prompt's factory may raise what it likes
@@ -284,13 +274,15 @@ def _rendered(
 # --- render --------------------------------------------------------------------------------------
 
 
-def _result(run: Any, params: DispatchSubagent, child: Child) -> ToolResult[DispatchSubagentResult]:
-    outcome = outcome_in(child)
-    error = error_of(outcome, run=run, limits=child.limits)
-    if not outcome.ok and _never_began(outcome):
-        return ToolResult(str(error), None, success=False)
-    if error is not None:
-        raise DispatchSubagentError(told_of(outcome, error))
+def _answer(
+    run: Any, params: DispatchSubagent, child: Child
+) -> ToolAnswer[ToolResult[DispatchSubagentResult]]:
+    ended = ChildEnd.of(run, child)
+    outcome, note = ended.outcome, {"statuses": [ended.outcome.status]}
+    if ended.error is not None:
+        if _never_began(outcome):
+            return ToolAnswer(ToolResult(ended.error, None, success=False), note)
+        return ToolAnswer(DispatchSubagentError(ended.failure), note)
     value = DispatchSubagentResult(
         prompt_ns=params.prompt_ns,
         prompt_key=params.prompt_key,
@@ -298,7 +290,7 @@ def _result(run: Any, params: DispatchSubagent, child: Child) -> ToolResult[Disp
         artifacts=tuple(artifact.value for artifact in outcome.artifacts),
         tools_used=outcome.tools_used,
     )
-    return ToolResult(value.message_summary, value)
+    return ToolAnswer(ToolResult(value.message_summary, value), note)
 
 
 def _never_began(outcome: Outcome) -> bool:
@@ -327,21 +319,16 @@ def dispatch_subagent_tool(
     options: DispatchSubagentOptions | None = None, /, **changes: Any
 ) -> PromptTool:
     """Return the tool; keywords are the attributes of `DispatchSubagentOptions`."""
-    chosen = attrs.evolve(options or DispatchSubagentOptions(), **changes)
+    chosen = DispatchSubagentOptions.of(options, changes)
 
     def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
         now = attrs.evolve(chosen, lacks_session=context.lacks(chosen.session))
-        had = recorded(context.run, NAME, now)
-        return answered(
-            context.run,
-            _asked(had, params, context),
-            lambda children: _result(context.run, params, children[0]),
-        )
+        return answered(context.run, _asked(now.recorded(context.run, NAME), params, context))
 
     return PromptTool(
         name=NAME,
         description="Spawn an isolated subagent run with the full tool suite and return a "
-        "summarized result.",
+        "summarized result. It starts with a copy of this session, but not of this conversation.",
         params=DispatchSubagent,
         narrow=lambda schema: _with_prompts(schema, chosen.prompts.names),
         handler=handler,
@@ -380,7 +367,7 @@ def remade(*, prompts: dict[str, Any], **plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
     found: PromptRegistry = load(Reference(**prompts))
     found.reference = found.reference or Reference(**prompts)  # for children in a third process
-    return dispatch_subagent_tool(with_values(DispatchSubagentOptions(prompts=found), plain))
+    return dispatch_subagent_tool(DispatchSubagentOptions(prompts=found).with_json(plain))
 
 
 class PromptSubagentToolsSection(MarkdownSection[Any]):

@@ -16,17 +16,15 @@ from typing import Annotated, Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.hints import Keywords
-from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.parameters import names_nearest, texts
 from refold.engine.errors import (
     SnapshotRestoreError,
     SnapshotSerializationError,
     ToolValidationError,
 )
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy
+from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import (
@@ -45,18 +43,8 @@ from refold.tools.agents.prompts import (
     ToolContext,
     ToolResult,
 )
-from refold.tools.contract.policy import POLICIES
-from refold.tools.delegation.forked_children import (
-    FAILED,
-    ForkedCall,
-    ForkedOptions,
-    answered,
-    forked,
-    own_or_new,
-    recorded,
-)
-from refold.tools.delegation.shared import offered_to_child, outcome_in, with_values
-from refold.tools.delegation.words import error_of, handed_back
+from refold.tools.delegation.forked_children import FAILED, ForkedOptions, forked, own_or_new
+from refold.tools.delegation.shared import ChildEnd, ToolAnswer, ToolCall, answered
 
 NAME: Final = "dispatch_subagents"
 
@@ -78,7 +66,7 @@ class SubagentTask:
     objective: Annotated[
         str,
         Keywords(minLength=1, pattern=NOT_BLANK),
-        "What the subagent is to reach, complete in itself",
+        "The goal of the subagent, complete in itself",
     ]
     """The child's goal."""
     steps: Annotated[tuple[StepTitle, ...], "Titles of the steps of its plan, in order"] = (
@@ -117,6 +105,7 @@ class SubagentResult:
 Results = tuple[SubagentResult, ...]
 
 
+@names_nearest
 @attrs.frozen(kw_only=True)
 class DispatchSubagentsOptions(ForkedOptions):
     """How the tool is set up."""
@@ -125,8 +114,11 @@ class DispatchSubagentsOptions(ForkedOptions):
     accepts_overrides: bool = False
     require_output_type: bool = False
     """Whether the caller's prompt has to name a class for its output."""
-    levels: int | None = POLICIES[NAME].levels
-    policy: Policy = POLICIES[NAME].policy
+
+    @property
+    def children(self) -> Children:
+        """What all children need."""
+        return attrs.evolve(super().children, shares_session=self.isolation_level is not FULL)
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -134,7 +126,7 @@ class DispatchSubagentsOptions(ForkedOptions):
 
 def _asked(
     options: DispatchSubagentsOptions, params: DispatchSubagentsParams, context: ToolContext
-) -> ForkedCall | ToolResult[Results]:
+) -> ToolCall[ToolResult[Results]] | ToolResult[Results]:
     rendered = context.rendered_prompt
     if rendered is None:
         return _refused("dispatch_subagents requires the parent prompt to be rendered.")
@@ -142,10 +134,10 @@ def _asked(
         return _refused("Parent prompt must declare a dataclass output type for delegation.")
     if not params.tasks:
         return ToolResult("No tasks supplied.", ())
-    if options.missing:
-        return _refused(f"{FAILED}: {options.missing}")
+    if refused := options.refused(params):
+        return refused
     if problems := list(_blanks(params.tasks)):
-        raise ToolValidationError(f"{NAME}: {'; '.join(problems)}")
+        raise ToolValidationError(f"arguments: {'; '.join(problems)}")
     sessions: Sequence[Any] = [context.session] * len(params.tasks)
     if options.isolation_level is FULL:
         most = context.run.children_left  # beyond these, each is refused, and needs no session
@@ -162,7 +154,12 @@ def _asked(
         for task, session in zip(params.tasks, sessions, strict=True)
     ]
     briefs = "\n".join(task.objective for task in params.tasks)
-    return ForkedCall(NAME, briefs, delegations)
+    return ToolCall(
+        tool=NAME,
+        task=briefs,
+        delegations=delegations,
+        render=lambda children: _answer(context.run, children),
+    )
 
 
 def _blanks(tasks: Sequence[SubagentTask]) -> Iterator[str]:
@@ -214,10 +211,10 @@ def _delegation(
     return options.delegation(
         NAME,
         rendered.key,
-        rendered.text,
         task.objective,
+        system=rendered.text,
         program=forked(options.program, planning=True),
-        tools=offered_to_child(run, parent.tools, options.levels),
+        tools=options.offered(run, parent.tools),
         part=part,
         session=session,
         shared=not is_full and session is not None,
@@ -227,18 +224,12 @@ def _delegation(
 # --- render --------------------------------------------------------------------------------------
 
 
-def _result(run: Any, children: Sequence[Child]) -> ToolResult[Results]:
-    value = tuple(_one_result(run, child) for child in children)
+def _answer(run: Any, children: Sequence[Child]) -> ToolAnswer[ToolResult[Results]]:
+    ends = [ChildEnd.of(run, child) for child in children]
+    value = tuple(SubagentResult(one.answer, one.outcome.ok, one.error) for one in ends)
     succeeded = sum(one.success for one in value)
-    return ToolResult(f"{succeeded} of {len(value)} subagents succeeded.", value)
-
-
-def _one_result(run: Any, child: Child) -> SubagentResult:
-    outcome = outcome_in(child)
-    error = error_of(outcome, run=run, limits=child.limits)
-    is_value = outcome.ok and not outcome.summary and child.output_json not in (None, "")
-    text = handed_back(outcome, encode(child.output_json).decode() if is_value else "")
-    return SubagentResult(text, outcome.ok, error)
+    result = ToolResult(f"{succeeded} of {len(value)} subagents succeeded.", value)
+    return ToolAnswer(result, {"statuses": [one.outcome.status for one in ends]})
 
 
 # --- the tool and its section --------------------------------------------------------------------
@@ -248,23 +239,20 @@ def subagents_tool(
     options: DispatchSubagentsOptions | None = None, /, **changes: Any
 ) -> PromptTool:
     """Return the tool; keywords are the attributes of `DispatchSubagentsOptions`."""
-    chosen = attrs.evolve(options or DispatchSubagentsOptions(), **changes)
+    chosen = DispatchSubagentsOptions.of(options, changes)
 
     def handler(params: DispatchSubagentsParams, *, context: ToolContext) -> Any:
-        options = recorded(context.run, NAME, chosen)
-        run = context.run
-        asked = _asked(options, params, context)
-        return answered(run, asked, lambda children: _result(run, children))
+        return answered(context.run, _asked(chosen.recorded(context.run, NAME), params, context))
 
     return PromptTool(
         name=NAME,
         description="Dispatch tasks to subagents that work on them in parallel; returns one result "
-        "per task, in order.",
+        "per task, in order. A subagent sees its own task, but not this conversation.",
         params=DispatchSubagentsParams,
         handler=handler,
         accepts_overrides=chosen.accepts_overrides,
-        reference=chosen.reference,
-        children=attrs.evolve(chosen.children, shares_session=chosen.isolation_level is not FULL),
+        reference=chosen.remaking(__name__),
+        children=chosen.children,
     )
 
 
@@ -277,7 +265,7 @@ def build_dispatch_subagents_tool(
 
 def remade(**plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
-    return subagents_tool(with_values(DispatchSubagentsOptions(), plain))
+    return subagents_tool(DispatchSubagentsOptions().with_json(plain))
 
 
 def with_planning() -> tuple[PromptTool, ...]:
@@ -319,9 +307,8 @@ _GUIDANCE: Final = """
 
 _SHARED_GUIDANCE: Final = """
     Steps that can run in parallel MUST be handed to subagents with `dispatch_subagents`, not done
-    one after the other. The subagents work on this session itself, together: each sees what the
-    others change, and no Plan is made of a task. Each returns one result, in the order of the
-    tasks.
+    one after the other. The subagents share this session: each sees the changes of the others, and
+    no Plan is made of a task. Each returns one result, in the order of the tasks.
     """
 
 _FULL_PROMPT: Final = MarkdownSection[Any](
@@ -341,7 +328,7 @@ _SHARED_PROMPT: Final = MarkdownSection[Any](
     title="Delegated task",
     key="delegated-task",
     template="""
-    You share one session with your caller and its other subagents: what one changes, all see.
+    You share one session with your caller and its other subagents: all see each change.
     Complete all steps before you return, then answer with what you found.
 
     Steps:

@@ -1,34 +1,33 @@
-"""Parts that every delegation tool shares: start, join, and log notes.
+"""The frame of every delegation tool: check the arguments, note, start, join, note, answer.
 
-A dialect parses a payload into `Delegation`s and renders their outcomes. The engine handles
-starting, limits, depth and logs. Clocks and ids are read only through `run`, so a replay gives the
+    arguments -> a `ToolCall`: children to start, and how to render their end -> a `ToolAnswer`
+
+A tool's own file parses its arguments into a `ToolCall` or refuses them. The engine handles the
+start, limits, depth and logs. Clocks and ids are read only through `run`, so a replay gives the
 same result.  Rules: CONTRACT.md §10.4; the tools: `tools.delegation.subagent`, ….
 """
 
 import asyncio
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, encode
 from refold.engine.encoding.strict import nearest
-from refold.engine.errors import ProgramNotFound, UsageError
-from refold.engine.events.limits import Limits
+from refold.engine.errors import ToolError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Program, Reference, Tool
-from refold.engine.ports.programs import found_program, reference_of
 from refold.engine.program.agent import YIELDS
-from refold.engine.program.run import Run
+from refold.engine.program.run import PlainRun, Run
 from refold.tools.agents.plans import NOT_BLANK
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.options import ChildOptions
+from refold.tools.delegation.words import error_of, handed_back, told_of
 
-T = TypeVar("T")
+R = TypeVar("R")
 
 MOMENT_SECONDS: Final = 1e-6
 """A timer so short just gives the world its turn: a list of refusals holds up no time limit."""
@@ -95,7 +94,7 @@ class Ticket:
     """ISO 8601, as programs see the time."""
 
 
-def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
+def call_begins(run: Run | PlainRun, tool: str, task: Json, **details: Json) -> Ticket:
     """Write `<tool> begins` into the log: which call, of what, since when, and `details`."""
     text = task if isinstance(task, str) else None
     ticket = Ticket(
@@ -114,7 +113,9 @@ def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
     return ticket
 
 
-def call_ends(run: Run, ticket: Ticket, *, ids: Iterable[str] = (), **status: Json) -> None:
+def call_ends(
+    run: Run | PlainRun, ticket: Ticket, *, ids: Iterable[str] = (), **status: Json
+) -> None:
     """Write `<tool> ends` into the log, and one line of diagnostics, with `status`.
 
     `ids` are the texts that the call made of its child's id, and gives to a model.
@@ -130,126 +131,247 @@ def call_ends(run: Run, ticket: Ticket, *, ids: Iterable[str] = (), **status: Js
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
 
 
-def call_failed(run: Run, ticket: Ticket, error: str) -> None:
-    """Write that a call ended before it had a child, and why."""
-    call_ends(run, ticket, success=False, timed_out=False, error=error, duration_ms=0)
+# --- one call ----------------------------------------------------------------------------------
 
 
-def texts_schema(texts: Mapping[str, str], *required: str) -> dict[str, Any]:
-    """Return the JSON schema of text arguments, each with its description."""
+@attrs.frozen(kw_only=True)
+class ChildEnd:
+    """How a child ended, in words for a model."""
+
+    outcome: Outcome
+    error: str | None
+    """`code: message`, unless it completed."""
+    value: str = ""
+    """The output as JSON text, if it is not a text and has no summary."""
+
+    @classmethod
+    def of(cls, run: Any, child: Child, most: Mapping[str, int] | None = None) -> "ChildEnd":
+        """Return the end of a child that was joined; `most` is as for `error_of`."""
+        outcome = outcome_in(child)
+        is_value = outcome.ok and not outcome.summary and child.output_json not in (None, "")
+        return cls(
+            outcome=outcome,
+            error=error_of(outcome, run=run, limits=child.limits, most=most),
+            value=encode(child.output_json).decode() if is_value else "",
+        )
+
+    @property
+    def answer(self) -> str:
+        """The answer and the artifacts below it, or the last words."""
+        return handed_back(self.outcome, self.value)
+
+    @property
+    def failure(self) -> str:
+        """The error and the last words; empty if the child completed."""
+        return "" if self.error is None else told_of(self.outcome, self.error)
+
+    @property
+    def note(self) -> dict[str, Json]:
+        """The note for the log."""
+        return {
+            "success": self.outcome.ok,
+            "timed_out": self.outcome.status == "timed_out",
+            "error": self.error,
+            "duration_ms": self.outcome.duration_ms,
+        }
+
+
+@attrs.frozen
+class ToolAnswer(Generic[R]):
+    """A call's result, or the error that it raises, and the note for the log."""
+
+    result: R | Exception
+    note: Mapping[str, Json]
+    ids: tuple[str, ...] = ()
+    """Texts that the call made of its child's id, and gives to a model."""
+
+
+@attrs.define(kw_only=True)
+class ToolCall(Generic[R]):
+    """One call: the children that it starts, and how their end becomes its result."""
+
+    tool: str
+    task: Json
+    """For the log and the diagnostics."""
+    render: Callable[[tuple[Child, ...]], ToolAnswer[R]]
+    delegations: list[Delegation] = attrs.field(factory=list)
+    details: Mapping[str, Json] = {}
+    """More members of the note that the call begins."""
+    waits: bool = True
+    """Whether the children are joined."""
+    close: Callable[[], object] = lambda: None
+    """Called once the children have ended, however they did."""
+
+    def release(self) -> None:
+        """Release the sessions of the children, before the tool returns or raises."""
+        self.delegations.clear()
+        self.close()
+
+    def ended(self, run: Any, ticket: "Ticket", children: Iterable[Child]) -> R:
+        """Note the end and return the result, or raise."""
+        answer = self.render(tuple(children))
+        call_ends(run, ticket, ids=answer.ids, **answer.note)
+        if isinstance(answer.result, Exception):
+            raise answer.result
+        return answer.result
+
+
+def failing(tool: str, task: Json, error: Exception | R, why: str, **details: Json) -> ToolCall[R]:
+    """Return a call that starts nothing: it has this result, or raises this error."""
+    note = {"success": False, "timed_out": False, "error": why, "duration_ms": 0}
+    return ToolCall(tool=tool, task=task, details=details, render=lambda _: ToolAnswer(error, note))
+
+
+def answered(run: Any, asked: ToolCall[R] | R) -> R | Awaitable[R]:
+    """Return the result of a call, or an awaitable of it in an async program.
+
+    A value that is not a `ToolCall` is returned unchanged. Sessions are released before any error.
+    """
+    run = getattr(run, "bare", run)
+    if not isinstance(run, PlainRun):
+        return awaited(run, asked)
+    if not isinstance(asked, ToolCall):
+        return asked
+    ticket = call_begins(run, asked.tool, asked.task, **asked.details)
+    try:
+        children = _plainly_started(run, asked.delegations)
+        run.join(*children)
+    finally:
+        asked.release()
+    return asked.ended(run, ticket, children)
+
+
+def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[Child]:
+    """Start children; a function, so that no frame of a failure holds a child's session."""
+    children: list[Child] = []
+    for each in delegations:
+        if yields_after(len(children)):
+            run.sleep(MOMENT_SECONDS)
+        children.append(run.start(each))
+    return children
+
+
+async def awaited(run: Any, asked: ToolCall[R] | R) -> R:
+    """Do as `answered`, in an async program."""
+    if not isinstance(asked, ToolCall):
+        return asked
+    ticket = call_begins(run, asked.tool, asked.task, **asked.details)
+    try:
+        if asked.waits:
+            children = await delegate_each(run, asked.delegations)
+        else:
+            children = tuple([await run.start(each) for each in asked.delegations])
+    finally:
+        asked.release()
+    return asked.ended(run, ticket, children)
+
+
+# --- arguments ---------------------------------------------------------------------------------
+
+
+def texts_schema(
+    texts: Mapping[str, str],
+    *required: str,
+    most: int | None = None,
+    more: Mapping[str, Any] = {},
+) -> dict[str, Any]:
+    """Return the JSON schema of text arguments, each with its description, and of `more`."""
     bounds = {"minLength": 1, "pattern": NOT_BLANK}
+    cap = {} if most is None else {"maxLength": most}
     described: dict[str, Any] = {
-        name: {"type": "string", "description": text} | (bounds if name in required else {})
+        name: {"type": "string", "description": text} | (bounds if name in required else {}) | cap
         for name, text in texts.items()
     }
     return {
         "type": "object",
-        "properties": described,
+        "properties": described | dict(more),
         "required": [*required],
         "additionalProperties": False,
     }
 
 
-def unknown_in(arguments: Mapping[str, Json], known: Iterable[str]) -> list[str]:
-    """Return a problem for each argument that a tool does not take, with the nearest name."""
-    names = tuple(known)
+def problems_in(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> list[str]:
+    """Return what does not fit a schema of texts, numbers and lists of texts.
+
+    In the order of the schema, with unknown names, and the nearest known one, last.
+    """
+    known = schema["properties"]
+    found = []
+    for name, one in known.items():
+        if name in arguments or name in schema["required"]:
+            expected, fits = _EXPECTED[one["type"], "minLength" in one]
+            if not fits(arguments.get(name)):
+                seen = f"{arguments[name]!r:.60}" if name in arguments else "nothing"
+                found.append(f"/{name}: expected {expected}, found {seen}")
     return [
-        f"/{name}: unknown argument{nearest(name, names)} (there are {', '.join(names)})"
-        for name in sorted(arguments)
-        if name not in names
+        *found,
+        *(
+            f"/{name}: unknown argument{nearest(name, known)} (there are {', '.join(known)})"
+            for name in sorted(arguments.keys() - known)
+        ),
     ]
 
 
-def text_problems(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> list[str]:
-    """Return what does not fit a schema of `texts_schema`, in its order, unknown names last."""
-    found = []
-    for name in schema["properties"]:
-        value, is_required = arguments.get(name), name in schema["required"]
-        if value is None and not is_required:
-            continue
-        if type(value) is not str or (is_required and not value.strip()):
-            expected = "text that is not blank" if is_required else "text"
-            seen = f"{value!r:.60}" if name in arguments else "nothing"
-            found.append(f"/{name}: expected {expected}, found {seen}")
-    return [*found, *unknown_in(arguments, schema["properties"])]
+def checked(
+    tool: str, arguments: Mapping[str, Json], schema: Mapping[str, Any], options: ChildOptions
+) -> None:
+    """Check arguments; one that is null counts as left out.
 
-
-def offered_to_child(run: Any, tools: Iterable[Tool | str], levels: int | None) -> tuple[str, ...]:
-    """Return the names of the tools that a child is offered: none that its depth forbids."""
-    names = tuple(each if isinstance(each, str) else each.name for each in tools)
-    if may_delegate(run, levels):
-        return names
-    return tuple(name for name in names if name not in _STARTERS)
-
-
-def may_delegate(run: Any, levels: int | None) -> bool:
-    """Return whether a child of `run` may start children itself."""
-    caps = (run.limits.max_depth, None if levels is None else run.depth + levels)
-    return all(cap is None or run.depth + 2 <= cap for cap in caps)
-
-
-_STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row].also))
-"""Tools that start children, and those that are of no use without them."""
-
-
-def why_missing(program: Program | Reference | str) -> str:
-    """Return why a child's program cannot be had; empty where it can.
-
-    Without the places that were searched: they are this machine's, and models read this.
+    Raises:
+        ToolError: some do not fit, or are too large, or the children's program is missing.
     """
-    try:
-        found_program(program)
-    except UsageError as error:
-        return str(error).partition("; sys.path ")[0]
-    return ""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if problems := problems_in(given, schema) or too_large(given, options.request_bytes):
+        raise ToolError(tool, "; ".join(problems), "arguments")
+    if options.missing:
+        raise ToolError(tool, options.missing, "program")
 
 
-def plain_settings(options: Any) -> dict[str, Json]:
-    """Return the options of a tool as the log of a run has them, and why its program is missing."""
-    missing = why_missing(options.program)
-    return values_of(options) | ({"missing": missing} if missing else {})
+def too_large(arguments: Mapping[str, Json], most: int | None) -> list[str]:
+    """Return the arguments, and the items of a list of objects, that have more than `most` bytes.
+
+    Of UTF-8, all texts of one together.
+    """
+    parts: list[tuple[str, Json]] = []
+    for name, value in arguments.items():
+        if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            parts += [(f"/{name}/{place}", each) for place, each in enumerate(value)]
+        else:
+            parts.append((f"/{name}", value))
+    sizes = [(place, _size(value)) for place, value in parts]
+    return [
+        f"{place}: expected at most {most} bytes, found {size}"
+        for place, size in sizes
+        if most is not None and size > most
+    ]
 
 
-def values_of(options: Any) -> dict[str, Json]:
-    """Return a tool's options for the log, without those that are code."""
-    return attrs.asdict(
-        options,
-        filter=lambda field, _: field.name not in _CODE,
-        value_serializer=lambda _, __, value: value.name if isinstance(value, Enum) else value,
-    )
-
-
-def with_values(options: T, plain: Mapping[str, Json]) -> T:
-    """Return the options with values that `values_of` gave."""
-    values = {name: _value(getattr(options, name), plain[name], name) for name in plain}
-    return attrs.evolve(options, **values)  # type: ignore[misc]  # an attrs class
-
-
-def _value(now: Any, plain: Any, name: str) -> Any:
-    match plain:
-        case dict() if name in _CLASSES:
-            return _CLASSES[name](**{key: _value(None, plain[key], key) for key in plain})
+def _size(value: Json) -> int:
+    match value:
+        case str():
+            return len(value.encode())
         case list():
-            return tuple(plain)
+            return sum(map(_size, value))
+        case dict():
+            return sum(map(_size, value.values()))
         case _:
-            return type(now)[plain] if isinstance(now, Enum) else plain
+            return 0
 
 
-_CLASSES: Final[Mapping[str, type]] = {"program": Reference, "limits": Limits, "policy": Policy}
-_CODE: Final = ("program", "prompts", "session", "missing")
-"""Options that are code, and the reason why that code is unavailable."""
+def _is_text(value: Json) -> bool:
+    return type(value) is str
 
 
-def remaking(
-    home: str, plain: Mapping[str, Json], program: Program | Reference | str
-) -> Reference | None:
-    """Return the reference by which another process makes the tool: `remade` in module `home`.
-
-    `None` if that process could not import the children's program.
-    """
-    try:
-        found = attrs.asdict(reference_of(program))
-    except ProgramNotFound:
-        return None
-    given = plain if program == "agent" else {**plain, "program": found}
-    return Reference(home, "remade", {**given})
+_EXPECTED: Final[Mapping[tuple[str, bool], tuple[str, Callable[[Any], bool]]]] = {
+    ("string", True): (
+        "text that is not blank", lambda value: _is_text(value) and bool(value.strip()),
+    ),
+    ("string", False): ("text", _is_text),
+    ("array", False): (
+        "an array of texts", lambda value: type(value) is list and all(map(_is_text, value)),
+    ),
+    ("integer", False): (
+        "an integer of at least 1", lambda value: type(value) is int and value >= 1,
+    ),
+}  # fmt: skip
+"""The words for a type of a schema, and its check; by type, and whether blanks are refused."""

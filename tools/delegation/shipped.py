@@ -1,26 +1,154 @@
-"""The delegation tools that Refold ships, one maker for each row of `tools.contract.policy`.
+"""The delegation tools that Refold ships: `subagents` makes one kind of them.
 
 `shipped_tools` makes them without configuration. `as_offered` makes them as a recorded run had
-them: their definitions come from its log, where each also finds its own settings.
+them: their definitions and settings come from its log.
 """
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
-from refold.engine.errors import ToolUnknown
-from refold.engine.ports.ports import Reference, Tool
+from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.parameters import names_nearest
+from refold.engine.encoding.strict import nearest
+from refold.engine.errors import OptionRefused, ToolUnknown
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import Policy, Program, Reference, Tool
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
+from refold.tools.agents.prompts import PromptRegistry
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool, with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.dispatch_subagents import with_planning
+from refold.tools.delegation.dispatch_subagents import subagents_tool, with_planning
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import unconfigured
+from refold.tools.delegation.subagent_dispatch import (
+    DispatchOptions,
+    SharedContext,
+    create_subagent_dispatch_tool,
+    dispatch_tool,
+    made_of,
+)
+
+Kind = Literal["subagent", "dispatch_subagent", "dispatch_subagents", "subagent_dispatch", "spawn"]
+"""The five kinds, by the name of the tool that starts a child."""
+Agents = str | os.PathLike[str] | AgentLoader | Iterable[AgentDef]
+"""A folder of agent files, its loader, or the agents themselves."""
+
+
+@names_nearest
+def subagents(
+    kind: Kind,
+    /,
+    *,
+    agents: Agents | None = None,
+    caller: str = "",
+    prompts: PromptRegistry | None = None,
+    profiles: Mapping[str, SpawnProfile] | None = None,
+    program: Program | Reference | str = "agent",
+    model: str = "",
+    parameters: Mapping[str, Json] | None = None,
+    tools: Iterable[str] | None = None,
+    limits: Limits | None = None,
+    policy: Policy | None = None,
+    runner: str = "",
+) -> list[Tool]:
+    """Return the tools with which a model delegates work in one of five ways.
+
+    Args:
+        kind: `subagent`: one fresh agent for one task · `dispatch_subagents`: many at once, each
+            with a plan · `spawn`: start agents, continue, and collect their results later ·
+            `subagent_dispatch`: an agent that a file defines · `dispatch_subagent`: an agent that
+            starts with a copy of the caller's session.
+        agents: For `subagent_dispatch`, and as prompts for `dispatch_subagent`: a folder of agent
+            files, an `AgentLoader`, or `AgentDef`s.
+        caller: For `subagent_dispatch`: the id of the calling agent, which is not offered.
+        prompts: For `dispatch_subagent`: the prompts that a call may name.
+        profiles: For `spawn`: `SpawnProfile`s by name.
+        program: What children run, instead of the agent loop.
+        model: Their model, by a name given to `record(models=…)`; the caller's by default.
+        parameters: Parameters of their model, such as `max_tokens`.
+        tools: Names of their tools, among the run's; all of the caller's by default.
+        limits: Limits of each child, in addition to the caller's.
+        policy: Caps on their results.
+        runner: Their runner, such as `subprocess`; the run's default if empty.
+
+    Raises:
+        OptionRefused: this kind does not have an option, or lacks one that it needs.
+        UsageError: an option has the wrong type.
+    """
+    if kind not in POLICIES:
+        known = get_args(Kind)
+        found = f"{shown(kind)}{nearest(str(kind), known)}"
+        raise OptionRefused("subagents", "kind", f"one of {', '.join(known)}", found)
+    own = {"agents": agents, "caller": caller or None, "prompts": prompts, "profiles": profiles}
+    for name, value in own.items():
+        kinds = _OWN[name]
+        if value is not None and kind not in kinds:
+            expected = f"nothing for {kind}: it is an option of {' and '.join(kinds)}"
+            raise OptionRefused("subagents", name, expected, shown(value))
+    common: dict[str, Any] = {
+        "program": program, "model": model, "parameters": parameters or {}, "limits": limits,
+        "tools": tools, "policy": policy or Policy(), "runner": runner,
+    }  # fmt: skip
+    match kind:
+        case "subagent":
+            return [subagent_tool(**common)]
+        case "dispatch_subagents":
+            return [subagents_tool(**common)]
+        case "spawn":
+            settings = SpawnSettings(enabled=True, profiles=dict(profiles or {}))
+            return [*spawn_tools(settings, **common)]
+        case "dispatch_subagent":
+            return [_prompting(prompts, agents, common)]
+        case "subagent_dispatch":
+            return [_dispatching(agents, caller, common)]
+
+
+def _prompting(
+    prompts: PromptRegistry | None, agents: Agents | None, common: dict[str, Any]
+) -> Tool:
+    if prompts is None and agents is not None:
+        loader = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
+        known = loader.discover_agents() if isinstance(loader, AgentLoader) else loader
+        prompts = agent_prompts(known)
+    if not isinstance(prompts, PromptRegistry):
+        expected = "a refold.tools.PromptRegistry, or agents=, for dispatch_subagent"
+        raise OptionRefused("subagents", "prompts", expected, shown(prompts))
+    return dispatch_subagent_tool(prompts=prompts, **common)
+
+
+def _dispatching(agents: Agents | None, caller: str, common: dict[str, Any]) -> Tool:
+    context = SharedContext(**common)
+    loader = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
+    if isinstance(loader, AgentLoader):
+        made = create_subagent_dispatch_tool(loader, caller, context)
+    else:
+        made = dispatch_tool(caller, loader or (), context=context)
+    if made is None:
+        expected = (
+            "a folder of agent files, or AgentDefs, of at least one agent that is not the caller"
+        )
+        raise OptionRefused("subagents", "agents", expected, shown(agents))
+    return made
+
+
+_OWN: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "agents": ("subagent_dispatch", "dispatch_subagent"),
+    "caller": ("subagent_dispatch",),
+    "prompts": ("dispatch_subagent",),
+    "profiles": ("spawn",),
+}
+"""The kinds that have an option."""
+
 
 MAKERS: Final[Mapping[str, Callable[[], tuple[Tool, ...]]]] = {
     "subagent": lambda: (subagent_tool(),),
-    "subagent_dispatch": lambda: (unconfigured(),),
+    "subagent_dispatch": lambda: (made_of(DispatchOptions()),),
     "dispatch_subagent": lambda: (dispatch_subagent_tool(),),
     "dispatch_subagents": with_planning,
     "spawn": spawn_tools,

@@ -16,31 +16,33 @@ import weakref
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from typing import Any, Final
 
-from refold.engine.encoding.canonical import Json
+import attrs
+
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
-from refold.engine.program.agent import REFUSED, caller
+from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory, nearest_of
-from refold.tools.contract.memory import memory_of, settings_of
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.memory import memory_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
+    ChildEnd,
+    ToolAnswer,
+    ToolCall,
+    awaited,
     call_begins,
     call_ends,
-    call_failed,
-    offered_to_child,
-    outcome_in,
+    checked,
+    failing,
+    problems_in,
     texts_schema,
-    unknown_in,
 )
-from refold.tools.delegation.words import error_of, handed_back, told_of
 
 _SPAWN, _AWAIT = SPAWN_TOOLS
-_ROW: Final = POLICIES[_SPAWN]
 _ID_DIGITS: Final = 6
 JOB_IDS_MAX: Final = 1000
 """Ids that one call waits for; the answer repeats a job's text for each, the same id included."""
@@ -118,22 +120,22 @@ class SpawnTool(DelegationTool):
 
     def __init__(self, factory: SubAgentFactory | None = None) -> None:
         """Make the tool; without a factory, it has no profiles."""
-        plain = (factory or SubAgentFactory()).as_json()
+        options = factory or SubAgentFactory()
 
         async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-            settings = settings_of(run, _SPAWN, lambda: plain)
-            return await _spawned(run, SubAgentFactory.from_json(settings), arguments)
+            return await awaited(run, _asked(run, options.recorded(run, _SPAWN), arguments))
 
         super().__init__(
             name=_SPAWN,
             description=(
-                "Start a sub-agent on a task and return its job id at once; it works while you go "
-                "on. Collect its result with spawn_await."
+                "Start a sub-agent on a task and return its job id at once, while it works. It "
+                "sees only the task and the context given here, not this conversation. Collect "
+                "its result with spawn_await."
             ),
-            parameters=_spawn_schema(sorted(plain["profiles"])),
+            parameters=_spawn_schema(options),
             handler=handler,
-            reference=Reference(__name__, "remade", plain),
-            children=SubAgentFactory.from_json(plain).children,
+            reference=options.remaking(__name__),
+            children=options.children,
         )
 
 
@@ -145,9 +147,7 @@ class SpawnAwaitTool(DelegationTool):
         super().__init__(
             name=_AWAIT,
             description="Wait for spawned sub-agents and return all their results.",
-            parameters=texts_schema(
-                {"job_ids": 'Comma-separated job ids, or "*" for all jobs'}, "job_ids"
-            ),
+            parameters=_WAITS,
             handler=_awaited,
             reference=Reference(__name__, "SpawnAwaitTool", {}),
         )
@@ -161,16 +161,19 @@ def spawn_tools(
     Keywords are the other attributes of `SubAgentFactory`.  Without `settings` both are there, and
     no profiles.
     """
-    if settings is None:
-        settings = SpawnSettings(enabled=True)
+    settings = SpawnSettings(enabled=True) if settings is None else settings
+    if type(settings) is not SpawnSettings:
+        why = "expected SpawnSettings, as spawn_settings({…}) makes them"
+        raise UsageError(f"{why}; found {shown(settings)}")
     if not settings.enabled:
         return ()
-    return (SpawnTool(SubAgentFactory(profiles=settings.profiles, **factory)), SpawnAwaitTool())
+    made = SubAgentFactory(**{"profiles": settings.profiles, **factory})
+    return (SpawnTool(made), SpawnAwaitTool())
 
 
 def remade(**plain: Any) -> SpawnTool:
     """Return the `spawn` that a reference describes."""
-    return SpawnTool(SubAgentFactory.from_json(plain))
+    return SpawnTool(SubAgentFactory().with_json(plain))
 
 
 def job_id_of(run_id: str, taken: Container[str]) -> str:
@@ -186,68 +189,69 @@ def job_id_of(run_id: str, taken: Container[str]) -> str:
 _TEXTS: Final = {
     "task": "The task for the sub-agent, complete in itself",
     "profile": "Named profile of the sub-agent",
-    "context": "What it needs to know beyond the task",
+    "context": "Facts that the sub-agent needs beyond the task",
     "system_prompt": "Replaces the profile's own prompt",
     "tools": "Names of your own tools that it may use, separated by commas; replaces the profile's",
 }
 
 
-def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
-    schema = texts_schema(_TEXTS, "task")
-    if profiles:
-        schema["properties"]["profile"]["enum"] = profiles
+def _spawn_schema(options: SubAgentFactory) -> dict[str, Any]:
+    schema = texts_schema(_TEXTS, "task", most=options.request_bytes)
+    if options.profiles:
+        schema["properties"]["profile"]["enum"] = sorted(options.profiles)
     return schema
 
 
-async def _spawned(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> str:
-    """Start one child and return its job id."""
-    task, profile = arguments.get("task"), arguments.get("profile") or ""
-    ticket = call_begins(run, _SPAWN, task, profile=profile)
+def _asked(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Any]) -> ToolCall[str]:
+    """Return a call that starts one child and gives its job id."""
+    task, details = arguments.get("task"), {"profile": arguments.get("profile") or ""}
     try:
-        child = await run.start(_delegation(run, factory, arguments))
-        if child.outcome is not None and child.outcome.error is not None:
-            error = error_of(child.outcome, run=run)
-            raise _refused(error or child.outcome.error.message)
+        delegation = _delegation(run, factory, arguments)
     except ToolError as error:
-        call_failed(run, ticket, error.message)
-        raise
+        return failing(_SPAWN, task, _refused(error.message), f"Error: {error.message}", **details)
+    return ToolCall(
+        tool=_SPAWN,
+        task=task,
+        details=details,
+        delegations=[delegation],
+        waits=False,
+        render=lambda children: _started(run, children[0]),
+    )
+
+
+def _started(run: Run, child: Child) -> ToolAnswer[str]:
+    if child.outcome is not None and child.outcome.error is not None:
+        ended = ChildEnd.of(run, child)
+        error = _refused(str(ended.error))
+        return ToolAnswer(error, {**ended.note, "error": error.message})
     jobs = JobStore.of(run)
     job_id = job_id_of(child.run_id, jobs.all_job_ids())
     jobs.start(job_id, child)
-    call_ends(run, ticket, ids=[job_id], **_WELL, job_id=job_id)
-    return job_id
+    return ToolAnswer(job_id, {**_WELL, "job_id": job_id}, (job_id,))
 
 
-def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> Delegation:
+def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Any]) -> Delegation:
     task = arguments.get("task")
     if type(task) is not str or not task.strip():
-        raise _refused("task is required")
-    if unknown := unknown_in(arguments, _TEXTS):
-        raise _refused("; ".join(unknown))
+        raise ToolError(_SPAWN, "task is required")
+    checked(_SPAWN, arguments, _spawn_schema(factory), factory)
     names = ("profile", "context", "system_prompt", "tools")
-    for name in names:
-        text = arguments.get(name)
-        if not (text is None or type(text) is str):
-            raise _refused(f"{name} must be text")
     profile, context, override, tools = (arguments.get(name) or "" for name in names)
     if profile and profile not in factory.profiles:
         near = nearest_of(profile, factory.profiles)
-        raise _refused(f"unknown profile '{profile}'{near}")
+        raise ToolError(_SPAWN, f"unknown profile '{profile[:60]}'{near}")
     if leads_nowhere := factory.unknown(run, _split(tools), profile):
-        raise _refused(leads_nowhere)
+        raise ToolError(_SPAWN, leads_nowhere)
     agent = factory.build(run, override, _split(tools), profile)
-    own = caller().child(
-        name=profile or _SPAWN, system=agent.system, model=agent.model, parameters=agent.parameters
-    )
-    return Delegation(
-        program="agent",
-        input={"agent": own, "task": f"{context}\n\n{task}" if context else task},
-        brief=task,
-        agent=profile or _SPAWN,
-        tool=_SPAWN,
-        tools=offered_to_child(run, agent.tools, _ROW.levels),
-        levels=_ROW.levels,
-        policy=_ROW.policy,
+    return factory.delegation(
+        _SPAWN,
+        profile or _SPAWN,
+        task,
+        system=agent.system,
+        model=agent.model,
+        parameters=agent.parameters,
+        given={"task": f"{context}\n\n{task}"} if context else {},
+        tools=attrs.evolve(factory, tools=None).offered(run, agent.tools),
     )
 
 
@@ -261,17 +265,17 @@ def _refused(why: str) -> ToolError:
 
 # --- spawn_await ---------------------------------------------------------------------------------
 
+_WAITS: Final = texts_schema({"job_ids": 'Comma-separated job ids, or "*" for all jobs'}, "job_ids")
+
 
 async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     """Wait for jobs and return a block for each, in the order asked."""
     asked, jobs = arguments.get("job_ids"), JobStore.of(run)
-    ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = _split(asked) if type(asked) is str else []
-    why = _why_refused(arguments, ids)
-    if why:
-        error = ToolError(_AWAIT, f"Error: {why}", REFUSED)
-        call_failed(run, ticket, error.message)
-        raise error
+    if why := _why_refused(arguments, ids):
+        error = _refused(why)
+        return await awaited(run, failing(_AWAIT, None, error, error.message, job_ids=asked))
+    ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = jobs.all_job_ids() if ids == ["*"] else ids
     outcomes = await jobs.await_jobs(ids)
     call_ends(run, ticket, **_WELL, jobs={each: one.status for each, one in outcomes.items()})
@@ -283,19 +287,17 @@ def _why_refused(arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
     """Return the errors in a call of `spawn_await`, or an empty string."""
     if len(ids) > JOB_IDS_MAX:
         return f"expected at most {JOB_IDS_MAX} job_ids"
-    if unknown := unknown_in(arguments, ["job_ids"]):
-        return "; ".join(unknown)
-    if type(arguments.get("job_ids", "")) is not str:
-        found = f"{arguments['job_ids']!r:.60}"
-        return f'job_ids is a text of ids separated by commas, or "*"; found {found}'
+    asked = arguments.get("job_ids", "")
+    given = {**arguments, "job_ids": "*" if type(asked) is str else asked}
+    if problems := problems_in(given, _WAITS):
+        return "; ".join(problems)
     return "" if ids else "job_ids is required"
 
 
 def _block(run: Run, job_id: str, child: Child | None) -> str:
     if child is None:
         return f"[{job_id}: NOT FOUND]"
-    outcome = outcome_in(child)
-    if outcome.error is None:
-        return f"[{job_id}: OK]\n{handed_back(outcome)}"
-    error = error_of(outcome, run=run, limits=child.limits) or outcome.error.message
-    return f"[{job_id}: ERROR]\n{told_of(outcome, error)}"
+    ended = ChildEnd.of(run, child)
+    if ended.error is None:
+        return f"[{job_id}: OK]\n{ended.answer}"
+    return f"[{job_id}: ERROR]\n{ended.failure}"

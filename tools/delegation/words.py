@@ -108,8 +108,8 @@ def answer_of(outcome: Outcome) -> str:
 def handed_back(outcome: Outcome, answer: str = "") -> str:
     """Return the answer of an outcome and, below it, its artifacts, for results that are one text.
 
-    The plan of a child is Refold's own: just how many of its steps are done is told, if not all
-    are. `answer` replaces the answer's text.
+    The plan of a child is Refold's own: only the number of steps that are done is given, if some
+    are not. `answer` replaces the answer's text.
     """
     if not outcome.ok:
         return answer_of(outcome)

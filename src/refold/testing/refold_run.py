@@ -282,8 +282,9 @@ class RefoldRun(RecordedRuns):
                 raise TypeError("refold_run takes the input as its second positional argument")
             raise TypeError(f"neither refold_run nor refold.record has an argument {option!r}")
         try:
-            checked("refold_run", tools=tools, limits=limits, seed=seed, session=session, **options)
-            ready = [as_tool(tool) for tool in (*self._settings.tools, *tools)]
+            said = {"tools": tools, "limits": limits, "seed": seed, "session": session, **options}
+            given_tools = checked("refold_run", **said)["tools"]
+            ready = [*map(as_tool, self._settings.tools), *given_tools]
             log = self._claim(name)
             self._ways[log] = replay_command(
                 program, ready, self._settings.base, has_session=session is not None

@@ -266,7 +266,7 @@ def test_it_ends_the_runs_above_too(log: Path) -> None:
         return str(result["error"])
 
     async def program(run: refold.Run, _: Any) -> str:
-        result = await run.tool(subagent_tool(program=inner, max_depth=2), task="look")
+        result = await run.tool(subagent_tool(program=inner, levels=2), task="look")
         return str(result["error"])
 
     recording = refold.record(program, log=log, tools=[closure()])

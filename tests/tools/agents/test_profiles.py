@@ -24,7 +24,7 @@ def test_a_factory_is_plain_data() -> None:
         default_pool="slow",
     )
 
-    assert SubAgentFactory.from_json(factory.as_json()) == factory
+    assert SubAgentFactory().with_json(factory.as_json()) == factory
 
 
 def test_profiles_stand_in_the_log_by_name() -> None:

@@ -197,7 +197,7 @@ def test_a_prompts_tool_is_a_tool_with_the_schema_of_its_class() -> None:
 
 def test_arguments_are_read_strictly() -> None:
     assert SAY.params_of({"tone": "x"}) == Tone("x")
-    with pytest.raises(ToolValidationError, match="say: at /tone: expected a string, found"):
+    with pytest.raises(ToolValidationError, match="arguments: at /tone: expected a string, found"):
         SAY.params_of({"tone": 3})
     with pytest.raises(ToolValidationError, match="did you mean 'tone'"):
         SAY.params_of({"tune": "x"})

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import jsonschema
 import pytest
 
 import refold
@@ -13,13 +12,12 @@ from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Policy, Reference
+from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
-from refold.tools.contract.tool_types import is_tool
 from refold.tools.delegation.dispatch_subagent import (
     DispatchSubagent,
     PromptSubagentToolsSection,
@@ -39,16 +37,6 @@ def registry(**more: Any) -> PromptRegistry:
     return found
 
 
-def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
-    made = dispatch_subagent_tool()
-
-    assert is_tool(made)
-    jsonschema.validate(ARGUMENTS, made.parameters)
-    for wrong in ({}, ARGUMENTS | {"mode": "later"}, ARGUMENTS | {"session": "x"}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, made.parameters)
-
-
 def test_the_step_of_a_plan_is_trimmed() -> None:
     """As its text is: what is compared with the plan has no blanks around it."""
     given = DispatchSubagent(
@@ -56,23 +44,6 @@ def test_the_step_of_a_plan_is_trimmed() -> None:
     )
 
     assert validated(given).plan_step_id == "3"
-
-
-def test_it_can_be_made_elsewhere_if_its_registry_can() -> None:
-    place = Reference(str(Path(__file__)), "registry", {})
-
-    known = registry(reference=place)
-    for made in (
-        dispatch_subagent_tool(prompts=known),
-        dispatch_subagent_tool(prompts=known, model="m", limits=Limits(max_iterations=2), levels=1),
-    ):
-        assert made.reference is not None
-        again = load(made.reference)
-        assert (again.name, again.reference) == ("dispatch_subagent", made.reference)
-    assert dispatch_subagent_tool(prompts=registry()).reference is None
-    assert (
-        dispatch_subagent_tool(prompts=known, program=lambda _run, given: given).reference is None
-    )
 
 
 def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:
@@ -91,25 +62,6 @@ def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:
     (started,) = [entry.data for entry in read_entries(log) if entry.kind == "child.started"]
     limits = started["delegation"]["limits"]
     assert (limits["max_iterations"], limits["max_depth"]) == (2, 1)
-
-
-def test_the_model_policy_and_runner_of_the_tool_are_the_childs(tmp_path: Path) -> None:
-    runner = Scripted(Outcome(status="completed", summary="four", output="four"))
-    policy = Policy(summary_bytes=2)
-    tool = dispatch_subagent_tool(
-        prompts=registry(), model="small", policy=policy, runner="scripted"
-    )
-
-    async def program(run: Run, _input: Any) -> Any:
-        return (await run.tool(tool, **ARGUMENTS))["message"]
-
-    models = {"": ScriptedModel(["big"]), "small": ScriptedModel(["small"])}
-    runners = {"scripted": runner}
-    record(program, log=tmp_path / "run.jsonl", models=models, runners=runners)
-
-    (request,) = runner.requests
-    assert request.policy == policy
-    assert request.input["agent"]["model"] == "small"
 
 
 def test_a_child_that_began_has_failed_whatever_its_code_says(tmp_path: Path) -> None:
@@ -204,23 +156,6 @@ def test_a_child_in_another_process_has_the_session_and_gives_back_what_it_recor
     assert report.identical, str(report)
 
 
-def test_a_replay_needs_neither_the_tool_nor_its_prompts(tmp_path: Path) -> None:
-    log = tmp_path / "run.jsonl"
-    replies: list[Any] = [
-        {"name": "dispatch_subagent", "arguments": ARGUMENTS},
-        {"name": "dispatch_subagent", "arguments": ARGUMENTS | {"prompt_key": "absent"}},
-        "done",
-    ]
-    model = ScriptedModel({"agent": replies, "n/k": ["ok"]})
-    tools = [dispatch_subagent_tool(prompts=registry(), levels=1)]
-    record("agent", {"task": "go"}, log=log, tools=tools, model=model, session=Session())
-
-    report = refold.reexecute(log, session=Session())
-
-    assert report.identical, str(report)
-    assert report.children == 1
-
-
 @pytest.mark.parametrize("given", ["own", "other", "face"])
 def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: str) -> None:
     """What they see is a face of their caller's: theirs is the one that it shows."""
@@ -244,20 +179,3 @@ def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: 
 
     assert ("not the run's" in recording.output) is (given == "other")
     assert (recording.output == "ok") is (given != "other")
-
-
-def test_a_program_that_cannot_be_had_is_a_failing_result(tmp_path: Path) -> None:
-    """§10.20.4: the child cannot begin; a replay tells the same, and imports nothing."""
-    tool = dispatch_subagent_tool(prompts=registry(), program="no_such_module_x:leaf")
-
-    async def program(run: Run, _input: Any) -> Any:
-        return await run.tool(tool, **ARGUMENTS)
-
-    log = tmp_path / "run.jsonl"
-    recording = record(program, log=log, session=Session())
-
-    message = (
-        "Subagent execution failed: program 'no_such_module_x': No module named 'no_such_module_x'"
-    )
-    assert recording.output == {"message": message, "value": None, "success": False}
-    assert refold.reexecute(log, program=program, session=Session()).identical

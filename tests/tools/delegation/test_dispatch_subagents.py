@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import refold
@@ -16,10 +15,7 @@ from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
-from refold.replay.run.opened_run import delegation_tree
-from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
-from refold.tools.contract.tool_types import is_tool
-from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.agents.prompts import context_of
 from refold.tools.delegation.dispatch_subagents import (
     DispatchSubagentsParams,
     SubagentIsolationLevel,
@@ -27,76 +23,12 @@ from refold.tools.delegation.dispatch_subagents import (
     build_dispatch_subagents_tool,
     dispatch_subagents,
     subagents_tool,
-    with_planning,
 )
-from refold.tools.files.file_tools import file_tools
 from tests.support.scripted_runners import Scripted
 
 FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
 FULL, NONE = SubagentIsolationLevel.FULL_ISOLATION, SubagentIsolationLevel.NO_ISOLATION
 TASKS = {"tasks": [{"objective": "a", "steps": ["s"]}, {"objective": "b"}]}
-
-
-def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
-    assert is_tool(dispatch_subagents)
-    jsonschema.validate(TASKS, dispatch_subagents.parameters)
-    others: list[Any] = [{}, {"tasks": "a"}, {"tasks": [{"steps": []}]}, TASKS | {"isolation": 1}]
-    for wrong in others:
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, dispatch_subagents.parameters)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"isolation_level": NONE, "accepts_overrides": True},
-        {"runner": "subprocess", "model": "small", "levels": 2, "require_output_type": True},
-        {"limits": Limits(max_iterations=3), "policy": Policy(artifact_kinds=("note",))},
-        {"program": Reference(str(FORKS), "finds")},
-    ],
-)
-def test_its_reference_makes_the_same_tool(options: dict[str, Any]) -> None:
-    """However it is set up, as long as another process can import what the children run."""
-    made = subagents_tool(**options)
-
-    assert made.reference is not None
-    again = load(made.reference)
-    assert (again.name, again.reference, again.accepts_overrides) == (
-        made.name,
-        made.reference,
-        made.accepts_overrides,
-    )
-    plain = subagents_tool().reference
-    assert plain is not None
-    assert made.reference.arguments != plain.arguments
-    assert subagents_tool(program=lambda _run, given: given).reference is None
-
-
-@pytest.mark.parametrize("tool", [subagents_tool, dispatch_subagent_tool])
-def test_its_children_may_be_processes_of_their_own(tmp_path: Path, tool: Any) -> None:
-    """They are offered the tool itself, which they make again as it is set up."""
-    place = Reference("refold.tools.agents.prompts", "PromptRegistry", {})
-    prompts = PromptRegistry(reference=place)
-    section = MarkdownSection[Any](title="T", key="t", template="Look.")
-    prompts.register("n", "k", lambda **_: Prompt(ns="n", key="k", sections=(section,)))
-    given = {"prompts": prompts} if tool is dispatch_subagent_tool else {}
-    made = tool(runner="subprocess", limits=Limits(max_iterations=2), **given)
-    asked = {"mode": "ad_hoc", "prompt_ns": "n", "prompt_key": "k", "instructions": "go"}
-    call = {"name": made.name, "arguments": asked if given else {"tasks": [{"objective": "a"}]}}
-    model = ScriptedModel({"agent": [call, "end"], "*": ["done"]})
-
-    log = tmp_path / "run.jsonl"
-    record("agent", {"task": "go"}, log=log, tools=[made], model=model)
-
-    (child,) = delegation_tree(log).children
-    assert (child.status, child.limits["max_iterations"]) == ("completed", 2)
-    assert made.name in (child.tools_granted or ())
-    assert next(read_entries(child.log)).meta["runner"] == "subprocess"
-
-
-def test_it_ships_with_the_planning_tools() -> None:
-    assert with_planning()[0] is dispatch_subagents
-    assert len(with_planning()) == 5
 
 
 def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None:
@@ -261,49 +193,6 @@ def test_a_child_may_dispatch_again_from_a_shared_session(tmp_path: Path) -> Non
     assert recording.output["value"][0]["output"] == "deep"
     report = refold.reexecute(log, program, session=Session())
     assert report.identical, str(report)
-
-
-def test_the_model_policy_and_runner_of_the_tool_are_the_childrens(tmp_path: Path) -> None:
-    runner = Scripted(Outcome(status="completed", summary="ok", output="ok"))
-    policy = Policy(summary_bytes=2)
-    tool = subagents_tool(model="small", policy=policy, runner="scripted")
-
-    async def program(run: Run, _input: Any) -> Any:
-        return await run.tool(tool, **TASKS)
-
-    models = {"": ScriptedModel(["big"]), "small": ScriptedModel(["small"])}
-    runners = {"scripted": runner}
-    record(program, log=tmp_path / "run.jsonl", models=models, runners=runners, session=Session())
-
-    assert [request.policy for request in runner.requests] == [policy] * 2
-    inputs: list[Any] = [request.input for request in runner.requests]
-    assert [each["agent"]["model"] for each in inputs] == ["small"] * 2
-
-
-def test_children_of_an_agent_have_its_tools_and_its_model_and_no_others(tmp_path: Path) -> None:
-    log = tmp_path / "run.jsonl"
-    asking: list[Any] = [
-        {"name": "dispatch_subagents", "arguments": {"tasks": [{"objective": "a"}]}},
-        "done",
-    ]
-    small = ScriptedModel({"lead": asking, "run-delegation": ["ok"]})
-    tools: list[Any] = [dispatch_subagents, file_tools(tmp_path)[0], file_tools(tmp_path)[1]]
-    names = ["dispatch_subagents", "read_file"]
-
-    recording = record(
-        "agent",
-        {"agent": {"name": "lead", "tools": names, "model": "small"}, "task": "go"},
-        log=log,
-        tools=tools,
-        models={"small": small},
-        session=Session(),
-    )
-
-    assert recording.output == "done"
-    child = log.with_name("run.1.jsonl")
-    (started,) = [entry.data for entry in read_entries(child) if entry.kind == "run.started"]
-    assert [offer["name"] for offer in started["tools"]] == names
-    assert started["input"]["agent"]["model"] == "small"
 
 
 def test_without_a_session_children_may_run_anywhere(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.engine.errors import ProgramNotFound
-from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.ports import Policy, Reference
+from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load, program_name, reference_of
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
@@ -22,7 +20,6 @@ from refold.tools.delegation.forked_children import (
     Equipped,
     forked,
     own_or_new,
-    recorded,
     reporting,
 )
 
@@ -171,30 +168,6 @@ def test_who_has_no_session_gives_children_an_empty_one() -> None:
 
     assert own_or_new(session) is session
     assert own_or_new(None).maker == Reference("refold.engine.session.session", "Session", {})
-
-
-@attrs.frozen
-class Options:
-    model: str = ""
-    limits: Limits | None = None
-    policy: Policy = Policy()
-    program: Any = "agent"
-
-
-def test_options_are_those_that_the_run_recorded_first(tmp_path: Path) -> None:
-    first = Options("big", Limits(max_iterations=3), Policy(artifact_kinds=("note",)))
-
-    async def program(run: Run, _input: Any) -> bool:
-        once = recorded(run, "a tool", first)
-        again = recorded(run, "a tool", Options("other", program="mine"))
-        other = recorded(run, "another tool", Options("other"))
-        return (
-            once == first
-            and again == attrs.evolve(first, program="mine")
-            and other == Options("other")
-        )
-
-    assert record(program, log=tmp_path / "run.jsonl").output is True
 
 
 def test_a_prompt_is_the_runs_whatever_face_says_so(tmp_path: Path) -> None:

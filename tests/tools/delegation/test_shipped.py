@@ -4,13 +4,14 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refold.engine.errors import ToolError, ToolUnknown
+import refold
+from refold.engine.errors import OptionRefused, ToolError, ToolUnknown, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel
@@ -23,6 +24,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools import file_tools, run_command_tool, write_file_tool
 from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.agents.prompts import Prompt, PromptRegistry
@@ -31,7 +33,14 @@ from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.registry import Registry
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
+from refold.tools.delegation.shipped import (
+    MAKERS,
+    Kind,
+    as_offered,
+    offered_tools,
+    shipped_tools,
+    subagents,
+)
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
@@ -77,7 +86,7 @@ SHIPPED = """
 import json, sys
 from refold.tools.contract.policy import POLICIES, DelegationPolicy
 
-POLICIES["handoff"] = DelegationPolicy(isolation=("fresh",), tools="own", levels=1)
+POLICIES["handoff"] = DelegationPolicy()
 
 from click.testing import CliRunner
 from handoff_dialect import handoff_tool
@@ -284,7 +293,7 @@ def _texts(schema: Any, text: str) -> tuple[list[Any], list[Any]]:
         return [*schema["enum"]], [7, [], "no such thing"]
     inside, outside = [text], [7, [], *(["", " \n"] if schema.get("minLength") else [])]
     if "maxLength" in schema:
-        inside.append("a" * schema["maxLength"])
+        inside += ["a" * schema["maxLength"]] if text == "a" else []
         outside.append("a" * (schema["maxLength"] + 1))
     return inside, [*outside, *(["a \u2014 b"] if "x00" in schema.get("pattern", "") else [])]
 
@@ -403,7 +412,7 @@ def test_no_child_is_offered_what_its_depth_forbids(name: str, depth: int, tmp_p
 
     child = next(iter(read_entries(tmp_path / "run.1.jsonl"))).data
     offered = {tool["name"] for tool in child["tools"]}
-    goes_deeper = depth == 2 and POLICIES[name].levels is None
+    goes_deeper = depth == 2 and name != "subagent"
     assert bool(offered & starters) is goes_deeper
     assert "read_file" in offered
 
@@ -421,3 +430,59 @@ def test_a_model_sees_which_prompts_there_are() -> None:
     assert properties["prompt_ns"]["enum"] == ["team"]
     assert properties["prompt_key"]["enum"] == ["review"]
     assert properties["prompt_key"]["description"].endswith("; there are team/review")
+
+
+def test_subagents_are_made_by_kind(tmp_path: Path) -> None:
+    """A list always; agents may be a folder, a loader, or definitions."""
+    (tmp_path / "helper.md").write_text("---\ndescription: Helps.\n---\nYou help.\n")
+    loader = AgentLoader(tmp_path)
+
+    plain: tuple[Kind, ...] = ("subagent", "dispatch_subagents", "spawn")
+    for kind in plain:
+        assert [each.name for each in subagents(kind)] == [kind, *POLICIES[kind].also]
+    given = (tmp_path, str(tmp_path), loader, loader.discover_agents())
+    of_files: tuple[Kind, ...] = ("subagent_dispatch", "dispatch_subagent")
+    for kind in of_files:
+        made = [subagents(kind, agents=each) for each in given]
+        assert [[offer_of(tool) for tool in each] for each in made] == [[offer_of(made[0][0])]] * 4
+        assert "helper" in str(made[0][0].parameters)
+    with pytest.raises(OptionRefused, match="of at least one agent that is not"):
+        subagents("subagent_dispatch", agents=tmp_path, caller="helper")
+
+
+MISTAKES: list[tuple[Callable[[Any], object], str]] = [
+    (lambda make: make("spwan"), "did you mean 'spawn'"),
+    (lambda make: make("dispatch_subagent"), "PromptRegistry, or agents="),
+    (lambda make: make("dispatch_subagent", prompts={}), "PromptRegistry, or agents="),
+    (lambda make: make("subagent_dispatch"), "a folder of agent files"),
+    (lambda make: make("spawn", prompts=PromptRegistry()), "nothing for spawn: it is an option of"),
+    (lambda make: make("subagent", agents="agents"), "nothing for subagent: it is an option of"),
+    (lambda _: dispatch_subagent_tool(PromptRegistry()), "expected DispatchSubagentOptions, or"),  # type: ignore[arg-type]
+    (lambda _: spawn_tools({"enabled": True}), "as spawn_settings"),  # type: ignore[arg-type]
+    (lambda make: _started([make]), "expected the result of subagents"),
+    (lambda _: _started([subagent_tool]), "expected the result of subagent_tool"),
+    (lambda _: _started([None]), "found no agents or settings"),
+    (lambda _: _started(["spwan"]), "did you mean 'spawn'"),
+    (lambda _: _started(["subagent_dispatch"]), "a folder of agent files"),
+]
+
+
+@pytest.mark.parametrize(("slip", "said"), MISTAKES)
+def test_a_slip_is_told_in_a_sentence(slip: Callable[[Any], object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        slip(subagents)
+
+
+def _started(tools: list[Any], **options: Any) -> Any:
+    given = {"tools": tools, "model": ScriptedModel(["ok"]), **options}
+    return refold.record("agent", {"task": "x"}, **given)
+
+
+def test_a_run_takes_lists_in_lists_and_names(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+
+    _started([["subagent", (subagents("spawn"),)], file_tools(tmp_path)], log=log)
+
+    offers = next(iter(read_entries(log))).data["tools"]
+    names = [offer["name"] for offer in offers]
+    assert {"read_file", "spawn", "spawn_await", "subagent"} <= {*names}

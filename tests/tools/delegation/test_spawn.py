@@ -6,7 +6,6 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from refold.engine.errors import ToolError
@@ -14,59 +13,17 @@ from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
-from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import ModelReply, ModelRequest
-from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
-from refold.tools.agents.profiles import SpawnProfile, SpawnSettings, SubAgentFactory
-from refold.tools.contract.tool_types import is_tool
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.delegation.spawn import (
     JobStore,
-    SpawnAwaitTool,
-    SpawnTool,
-    job_id_of,
     spawn_tools,
 )
 
 PATIENCE_SECONDS = 60
-
-
-def test_both_are_delegation_tools_that_another_process_can_make() -> None:
-    profiles = {"sage": SpawnProfile(tools=("a",))}
-    for made in spawn_tools(SpawnSettings(enabled=True, profiles=profiles), default_pool="fast"):
-        assert is_tool(made)
-        assert made.delegates
-        assert made.reference is not None
-        again = load(made.reference)
-        assert offer_of(again) == offer_of(made)
-        assert again.reference == made.reference
-
-
-def test_the_schemas_take_what_the_tools_take() -> None:
-    spawn = SpawnTool(SubAgentFactory(profiles={"sage": SpawnProfile()})).parameters
-
-    jsonschema.validate({"task": "a", "profile": "sage", "context": "c", "tools": "a,b"}, spawn)
-    assert list(spawn["properties"]) == ["task", "profile", "context", "system_prompt", "tools"]
-    waits = SpawnAwaitTool().parameters
-    jsonschema.validate({"job_ids": "*"}, waits)
-    assert (list(waits["properties"]), waits["type"]) == (["job_ids"], "object")
-    for schema in (spawn, waits):
-        assert all(each["description"] for each in schema["properties"].values())
-    for wrong in ({}, {"task": "a", "profile": "poet"}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, spawn)
-
-
-def test_a_job_id_grows_until_it_is_free() -> None:
-    whole = job_id_of("run", ())
-    taken: list[str] = []
-    for _ in range(4):
-        taken.append(job_id_of("run", taken))
-
-    assert [len(each) for each in taken] == [6, 7, 8, 9]
-    assert all(each.startswith(whole) for each in taken)
 
 
 def test_a_child_that_may_not_start_is_told_at_once_and_is_no_job(tmp_path: Path) -> None:
@@ -89,20 +46,6 @@ def test_a_child_that_may_not_start_is_told_at_once_and_is_no_job(tmp_path: Path
 def _notes(log: Path, text: str) -> list[dict[str, Any]]:
     entries = (entry.data for entry in read_entries(log) if entry.kind == "note.added")
     return [data["data"] for data in entries if data["text"] == text]
-
-
-def test_a_child_without_a_profile_is_called_as_the_tool(tmp_path: Path) -> None:
-    """And has its caller's model, of which nothing is said."""
-
-    async def program(run: Any, _: Any) -> Any:
-        return await run.tool("spawn_await", job_ids=await run.tool("spawn", task="dig"))
-
-    log = tmp_path / "run.jsonl"
-    record(program, log=log, tools=spawn_tools(), model=ScriptedModel(["dug"]))
-
-    (child,) = delegation_tree(log).children
-    assert (child.agent, child.input["agent"]["name"]) == ("spawn", "spawn")
-    assert "model" not in child.input["agent"]
 
 
 def test_what_came_of_jobs_is_noted(tmp_path: Path) -> None:
@@ -133,18 +76,6 @@ def test_what_came_of_jobs_is_noted(tmp_path: Path) -> None:
         if entry.kind == MEASURED and entry.data.get("ids")
     )
     assert measured == [job]
-
-
-@pytest.mark.parametrize("name", ["profile", "context", "system_prompt", "tools"])
-def test_what_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
-    async def program(run: Any, _: Any) -> Any:
-        with pytest.raises(ToolError) as refused:
-            await run.tool("spawn", task="dig", **{name: 3})
-        return refused.value.message
-
-    recording = record(program, log=tmp_path / "run.jsonl", tools=spawn_tools())
-
-    assert recording.output == f"Error: {name} must be text"
 
 
 def test_jobs_that_nobody_waits_for_are_cancelled_when_the_run_ends(tmp_path: Path) -> None:
@@ -188,22 +119,6 @@ def test_jobs_belong_to_one_run_and_go_with_it(tmp_path: Path) -> None:
 
     gc.collect()
     assert [reference() for reference in kept] == [None, None]
-
-
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
-def test_children_may_run_anywhere(tmp_path: Path, runner: str) -> None:
-    async def program(run: Any, _: Any) -> Any:
-        await run.tool("spawn", task="dig", profile="sage")
-        return (await run.tool("spawn_await", job_ids="*")).partition("\n")[2]
-
-    tools = spawn_tools(SpawnSettings(enabled=True, profiles={"sage": SpawnProfile()}))
-    log = tmp_path / "run.jsonl"
-    recording = record(
-        program, log=log, tools=tools, model=ScriptedModel({"sage": ["dug"]}), runner=runner
-    )
-
-    assert recording.output == "dug"
-    assert reexecute(log, program, tools=tools).identical
 
 
 def test_a_star_among_ids_is_no_job(tmp_path: Path) -> None:

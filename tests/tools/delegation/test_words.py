@@ -16,14 +16,10 @@ from refold.engine.log.names import children as children_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition
-from refold.tools import dispatch_subagent_tool, subagent_tool, subagents_tool
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.contract.policy import POLICIES
-from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
 from refold.tools.delegation.words import error_of, handed_back
 from tests.support.model_server import ModelServer
-from tests.support.tool_ends import ENDS, TOOLS, recorded, session, told, tools
+from tests.support.tool_ends import ENDS, TOOLS, recorded, told, tools
 
 SHA = re.compile(r"sha256=[0-9a-f]{64}")
 
@@ -162,53 +158,3 @@ def asked_with(log: Path) -> dict[str, Any]:
     """Return the parameters of the first request."""
     asked = next(entry.data for entry in read_entries(log) if entry.kind == "model.asked")
     return {key: value for key, value in asked["parameters"].items() if key != "agent"}
-
-
-async def sleeps(run: refold.Run, _given: Any) -> None:
-    """Wait until it is cancelled."""
-    await run.sleep(3600)
-
-
-CALLS: dict[str, dict[str, Any]] = {
-    "subagent": {"task": "wait"},
-    "subagent_dispatch": {"agent_id": "helper", "task": "wait"},
-    "dispatch_subagent": {
-        "mode": "ad_hoc",
-        "prompt_ns": "agents",
-        "prompt_key": "helper",
-        "instructions": "wait",
-    },
-    "dispatch_subagents": {"tasks": [{"objective": "wait"}, {"objective": "wait"}]},
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_that_is_given_up_cancels_its_children(name: str, tmp_path: Path) -> None:
-    """From the tool down: no child of it runs on and spends."""
-    helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
-    found: dict[str, Any] = {
-        "subagent": subagent_tool(program=sleeps),
-        "subagent_dispatch": dispatch_tool("", [helper], context=SharedContext(program=sleeps)),
-        "dispatch_subagent": dispatch_subagent_tool(
-            prompts=agent_prompts([helper]), program=sleeps
-        ),
-        "dispatch_subagents": subagents_tool(program=sleeps),
-    }
-
-    async def lead(run: refold.Run, _input: Any) -> str:
-        try:
-            async with asyncio.timeout(0.05):
-                await run.tool(name, **CALLS[name])
-        except TimeoutError:
-            return "given up"
-        return "answered"
-
-    log = tmp_path / "run.jsonl"
-    recording = refold.record(lead, log=log, tools=[found[name]], session=session())
-
-    entries = [*read_entries(log)]
-    started = [one.call for one in entries if one.kind == "child.started"]
-    cancelled = [one.call for one in entries if one.kind == "effect.cancelled"]
-    assert recording.output == "given up"
-    assert started
-    assert set(started) <= set(cancelled)
