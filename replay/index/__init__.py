@@ -6,6 +6,7 @@ Imports `difference` and `refold.engine`.  Rules: CONTRACT.md §12.1, §12.2.
     cursor         reads a log ahead, line by line
     by_call        outcomes by call key, and their requests
     asked_items    a program's requests, as items that can be compared
+    chains         conversations by the digests of their messages
     armed_timers   finds the program's timer for a recorded firing
     run_end        how a run ended, in one form for both sides
     kept_folds     how far commands read long logs, kept in the user's cache folder

@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import GLOB_MAX
 from refold.engine.errors import EventMalformed, LogUnsupported, UsageError
@@ -42,6 +41,7 @@ from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.kept_answers import IDS, checked, pieces, why_unserved
 from refold.engine.workspace.entries import FolderState, read_entry
 from refold.engine.workspace.left_out import OF_AIDER
+from refold.replay.index.chains import Chains
 from refold.replay.index.guarantee import refuse_other_rules, refuse_program
 
 _MARKER: Final = b"[redacted"
@@ -237,12 +237,9 @@ class _Reading:
         self._rules = rules
         self._blobs = BlobStore(blobs_of(path))
         self._open: dict[str, RecordedTurn] = {}
-        self._said: dict[str, tuple[str, Any]] = {}
-        """By chain digest: the one before, and the message."""
+        self._chains = Chains()
         self._marked: set[str] = set()
         """The chain digests of conversations of which something was taken out."""
-        self._whole: dict[str, tuple[Any, ...]] = {"": ()}
-        """By chain digest: all messages of a conversation that was asked."""
         self._end: dict[str, str] = {}
         """By call: the chain digest of all that was asked."""
         self._tools: dict[str, Sequence[Any]] = {"": ()}
@@ -364,7 +361,7 @@ class _Reading:
         asked = Asked(
             api=api,
             model=event.model,
-            messages=self._messages(end),
+            messages=self._chains.messages(end),
             parameters=parameters,
             tools=tuple(self._tools[event.tools]),
         )
@@ -377,20 +374,10 @@ class _Reading:
 
     def _chain(self, at: str, messages: Sequence[Any]) -> str:
         for message in messages:
-            before, at = at, digest.chained(at, message)
-            if at not in self._said and (before in self._marked or _has_marker(message)):
+            before, at = at, self._chains.after(at, [message])
+            if before in self._marked or _has_marker(message):
                 self._marked.add(at)
-            self._said[at] = (before, message)
         return at
-
-    def _messages(self, end: str) -> tuple[Any, ...]:
-        """Return all messages up to the end; those of an earlier request are traversed once."""
-        added, at = [], end
-        while at not in self._whole:
-            at, message = self._said[at]
-            added.append(message)
-        found = self._whole[end] = self._whole[at] + tuple(reversed(added))
-        return found
 
 
 def _are_of_one_answer(api: str, status: int, said: ModelAnswered) -> bool:

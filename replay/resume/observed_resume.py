@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.errors import NothingToResume, UsageError
+from refold.engine.errors import NothingToResume
 from refold.engine.events.call_key import scope_of
 from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.openers import is_answer
@@ -77,7 +77,7 @@ def resumable_record(
         UsageError: no agent, or several, have the name `retry`.
     """
     record = read_record(log, rules, profile=profile)
-    scope = _scope_of(record, retry) if retry else None
+    scope = OpenedRun(record.path).agent(retry, "--retry").scope if retry else None
     if scope is None:
         well = {(turn.scope, turn.key) for turn in record.turns if _ended_well(turn)}
         last = {turn.scope: turn.seq for turn in record.turns if _ended_well(turn)}
@@ -130,21 +130,6 @@ def _is_mended(turn: RecordedTurn, last: int) -> bool:
     """
     is_served = turn.how == "answered" and bool(turn.parts) and not turn.why_unserved
     return is_served and turn.over is not None and turn.over < last
-
-
-def _scope_of(record: ObservedRecord, agent: str) -> str:
-    """Return the conversation that a name, as `refold show` has it, or a scope means."""
-    named = {node.scope: node.name for node in OpenedRun(record.path).agents if node.scope}
-    found = [scope for scope, name in named.items() if agent in (name, scope)]
-    if len(found) == 1:
-        return found[0]
-    shown = ", ".join(f"{scope} ({named[scope]})" for scope in found or named)
-    what = (
-        "several agents have this name: pass one of their scopes"
-        if found
-        else "no agent has this name"
-    )
-    raise UsageError(f"--retry {agent}: {what}: {shown}")
 
 
 class Continuation:

@@ -9,6 +9,7 @@ executed.  Imports `observed`, `index` and `refold.engine`.  Rules: CONTRACT.md 
     reading         reads a log of either kind: how far, and what its agents did
     run_node        frozen values, one node an agent
     standing        agents without an end: running, waiting, or interrupted
+    turns           what the model saw at each turn of an agent, and its answer
     totals          sums over all agents
     file_uses       which files a watched command changed, and which conversation of it
     tree_text       the agents as text

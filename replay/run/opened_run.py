@@ -7,8 +7,10 @@ CONTRACT.md §13.9, §14.10, §16.5.
 
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from refold.engine.errors import UsageError
 from refold.engine.log.names import log_path
 from refold.engine.models.prices import Prices
 from refold.replay.index.guarantee import is_observed
@@ -17,6 +19,7 @@ from refold.replay.run.reading import Reading
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.standing import with_standing
 from refold.replay.run.totals import below, totals
+from refold.replay.run.turns import AgentTurn, turns
 
 
 class OpenedRun:
@@ -74,6 +77,45 @@ class OpenedRun:
     def agents(self) -> list[RunNode]:
         """All agents, parents first."""
         return below(self.tree)
+
+    @property
+    def main(self) -> RunNode:
+        """The agent with most below it; of a program, the first that asked a model."""
+        asked = [node for node in self.agents if node.requests - node.beside] or [self.tree]
+        return max(asked, key=_weight)
+
+    def agent(self, name: str, option: str) -> RunNode:
+        """Return the agent of a name (`reader`, `reader 2`) or scope, which an option gave.
+
+        Raises:
+            UsageError: none has the name, or several have.
+        """
+        known = {_label(node): node for node in self.agents if _is_agent(node)}
+        found = {key: node for key, node in known.items() if name in (key, node.name)}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        shown = ", ".join(f"{key} ({node.name})" for key, node in (found or known).items())
+        what = "several agents have this name: pass one of their scopes or numbers"
+        what = what if found else "no agent has this name"
+        raise UsageError(f"{option} {name}: {what}: {shown}")
+
+    def turns(self, agent: RunNode) -> list[AgentTurn]:
+        """Return the turns of an agent."""
+        return turns(Path(agent.log) if agent.log else self.log, agent.scope)
+
+
+def _is_agent(node: RunNode) -> bool:
+    return bool(node.scope or (node.log and not node.guarantee))
+
+
+def _label(node: RunNode) -> str:
+    return node.scope or f"{node.name} {node.number or ''}".rstrip()
+
+
+def _weight(node: RunNode) -> tuple[int, int]:
+    """Return what the main conversation has most of; of a program, the first agent is the main."""
+    used = node.usage.input_tokens + node.usage.output_tokens
+    return (len(below(node)), used) if node.scope else (0, 0)
 
 
 def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -> RunNode:

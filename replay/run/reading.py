@@ -1,7 +1,8 @@
 """One log on its way into a run: what its agents did, how far it was read, and any problem.
 
-`replay.run.program` and `replay.run.watched` say whose each entry is, and make nodes. A missing or
-damaged blob does not stop them, because a tree does not need it. The rules are CONTRACT.md §13.9.
+`replay.run.program` and `replay.run.watched` assign each entry to an agent, and make nodes. A
+missing or damaged blob does not stop them, because a tree does not need it. The rules are
+CONTRACT.md §13.9.
 """
 
 from array import array

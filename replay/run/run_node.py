@@ -86,7 +86,7 @@ class RunNode(Document):
     status: str = UNFINISHED
     """From the parent's log, else from the run's own log; `unfinished` if neither has it."""
     standing: str = ""
-    """How it stands without an end, in words: `waits for you: May I?` (`replay.tree.standing`)."""
+    """Its standing without an end, in words: `waits for you: May I?` (`replay.run.standing`)."""
     is_joined: bool = True
     """Whether the parent was given the outcome; true for a root."""
     reason: str = ""

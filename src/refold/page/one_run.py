@@ -57,7 +57,7 @@ class OneRun:
         files: bool = False,
     ) -> None:
         """Read the rest of a run; ids in `taken` are those of other logs."""
-        log = run.log
+        self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files
         self.verification = verify(log)
         if not self.verification.intact and is_locked(log):
@@ -183,13 +183,9 @@ class OneRun:
 
         The first in which a model was asked; of a watched command, the one with most below it.
         """
-        weights = {
-            node.scope: (len(below(node)), node.usage.input_tokens + node.usage.output_tokens)
-            for node in below(self.tree)
-            if node.scope
-        }
-        heavy = [(bool(each["scope"]), weights.get(each["scope"], (0, 0))) for each in self.threads]
-        return heavy.index(max(heavy)) if heavy else 0
+        scopes = [each["scope"] for each in self.threads]
+        main = self.run.main.scope or next(filter(None, scopes), None)
+        return scopes.index(main) if main in scopes else 0
 
     def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:
         """Return the critical path; a watched command's waiting is in no log."""

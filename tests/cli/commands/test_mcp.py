@@ -81,7 +81,9 @@ def test_an_agent_finds_the_subagent_that_failed_and_why(
 
     names, tree, hits, why = asyncio.run(ask())
 
-    assert names == "list_runs show_run list_entries show_entry search why state diff verify"
+    assert (
+        names == "list_runs show_run list_entries show_entry show_turn search why state diff verify"
+    )
     assert re.search(r"failed\s+reader 1", tree)
     assert "the shed is on fire" in tree
     assert "audit.1.jsonl entry 2 tool.returned" in hits

@@ -13,6 +13,7 @@ from refold.cli.schema.documents import DOCUMENTS, schema
 from refold.engine.errors import RunEnded
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from tests.support.fixtures import LOGS
 from tests.support.loops import for_each
 from tests.support.stores import folder_store
 
@@ -44,6 +45,7 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("events", ["show", "LOG", "--events"]),
         ("events", ["show", "LOG", "--events", "-n", "2"]),
         ("event", ["show", "LOG", "--entry", "1"]),
+        ("turn", ["show", "ASKED", "--turn", "1"]),
         ("event", ["show", "LOG", "--entry", "-1"]),
         ("diff", ["diff", "LOG", "LOG"]),
         ("state", ["show", "LOG", "--at", "-1"]),
@@ -61,6 +63,7 @@ def test_the_document_of_each_command_is_as_its_schema_says(
 ) -> None:
     places = {
         "LOG": str(survey_log),
+        "ASKED": str(LOGS / "watched.jsonl"),
         "FOLDER": str(survey_log.parent),
         "TARGET": str(tmp_path / "a"),
     }

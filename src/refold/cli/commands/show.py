@@ -32,6 +32,7 @@ from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.reading import Reading
 from refold.replay.run.run_node import CANCELLED, COMPLETED, RunNode
 from refold.replay.run.totals import below, totals
+from refold.replay.run.turns import AgentTurn
 
 _PAGE: Final = """
 Examples:
@@ -41,6 +42,7 @@ Examples:
   refold show runs/audit.2.jsonl --events
   refold show runs/audit.jsonl --events -n 10 --follow
   refold show runs/audit.jsonl --entry 12
+  refold show runs/audit.jsonl --turn 3 --agent reader   what its model saw
   refold show runs/audit.jsonl --at 12           the state after entry 12
   refold show runs/audit.jsonl --at 12 --to -1   how it changed to the end
   refold show report.refold --json
@@ -73,6 +75,16 @@ _WORDS: Final = {
     "--entry", type=int, metavar="N",
     help="Print entry N as JSON, with large texts; -1 is the last.",
 )  # fmt: skip
+@click.option(
+    "--turn", "number", type=int, metavar="N",
+    help="Print the prompt of an agent's request N, with what changed since the one before, and "
+         "the answer; -1 is the last.",
+)  # fmt: skip
+@click.option(
+    "--agent", default="", metavar="NAME",
+    help="With --turn: the agent's name or scope in the tree; by default the main agent.",
+)  # fmt: skip
+@click.option("--against", type=int, metavar="M", help="With --turn: compare with turn M instead.")
 @click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
 @click.option(
     "--to", type=int, metavar="N", help="With --at: show what changed up to the state after this."
@@ -107,6 +119,9 @@ def command(
     count: int | None,
     follow: bool,
     entry: int | None,
+    number: int | None,
+    agent: str,
+    against: int | None,
     at: int | None,
     to: int | None,
     details: bool,
@@ -118,21 +133,20 @@ def command(
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
     such as s3://bucket/audits/audit.jsonl.
     """
-    lists = (is_events, is_files, entry is not None, at is not None)
-    if sum(lists) > 1:
-        raise click.UsageError("use only one of --events, --entry, --at and --files")
-    if (count is not None or follow) and not is_events:
-        raise click.UsageError("-n and --follow need --events")
-    if follow and output.is_json():
-        raise click.UsageError("--follow cannot be used with --json")
-    if at is None and to is not None:
-        raise click.UsageError("--to needs --at")
-    if any(lists) and (details or is_failed or is_notable or is_priced):
-        raise click.UsageError("--details, --failed, --notable and --prices need the whole tree")
-    if is_files and output.is_json():
-        raise click.UsageError(
-            "--files prints diffs; for the recorded change, use --entry N --json"
-        )
+    lists = (is_events, is_files, *(each is not None for each in (entry, number, at)))
+    whole = details or is_failed or is_notable or is_priced
+    refused = {
+        "use only one of --events, --entry, --turn, --at and --files": sum(lists) > 1,
+        "--agent and --against need --turn": number is None and (agent or against is not None),
+        "-n and --follow need --events": not is_events and (count is not None or follow),
+        "--follow cannot be used with --json": follow and output.is_json(),
+        "--to needs --at": at is None and to is not None,
+        "--details, --failed, --notable and --prices need the whole tree": any(lists) and whole,
+        "--files prints diffs; for the recorded change, use --entry N --json": is_files
+        and output.is_json(),
+    }
+    for why in (why for why, is_refused in refused.items() if is_refused):
+        raise click.UsageError(why)
     if at is not None:
         from refold.cli.commands import show_state  # noqa: PLC0415 - few ask for it
 
@@ -148,6 +162,8 @@ def command(
     with opened_log(log) as opened, continuing(opened) as kept, output.progress(f"reading {log}"):
         if entry is not None:
             output.document(_entry(opened, entry))
+        elif number is not None:
+            return _turn(opened, agent, number, against)
         elif is_files:
             _changes(opened.path)
         else:
@@ -155,6 +171,28 @@ def command(
             part = {"failed": is_failed, "notable": is_notable}
             return _tree(opened, prices, kept, details=details, **part)
     return FINE
+
+
+def _turn(log: OpenedLog, name: str, number: int, against: int | None) -> int:
+    """Show a turn of an agent, compared with the one before or another."""
+    from refold.cli.output.prompts import print_turn  # noqa: PLC0415 - few ask for one
+
+    run = OpenedRun(log.path)
+    agent = run.agent(name, "--agent") if name else run.main
+    all_of = run.turns(agent)
+
+    def one(option: str, at: int) -> AgentTurn:
+        if not 1 <= at <= len(all_of):
+            found = words.counted(len(all_of), "turn")
+            raise click.UsageError(f"{option} {at}: the agent {agent.name} has {found}")
+        return all_of[at - 1]
+
+    chosen = one("--turn", number if number >= 0 else len(all_of) + 1 + number)
+    before = chosen.number - 1 if against is None else against
+    told = chosen.since(one("--against", before) if before else None)
+    who = {"agent": agent.name, "scope": agent.scope, "log": log.shown(agent.log or log.path)}
+    document = who | {"turns": len(all_of), "turn": told.as_json()}
+    return output.answer(document, lambda: print_turn(told, agent.name, len(all_of)))
 
 
 def _changes(log: Path) -> None:

@@ -39,6 +39,7 @@ from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.run.run_node import RunNode
+from refold.replay.run.turns import AgentTurn
 from refold.replay.testing.tripwire import Finding
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
@@ -86,6 +87,11 @@ def _explore() -> Schema:
     finding = _of(OrderFinding, digest=HASH, missing=or_null(asked))
     seed = {"type": "integer"}
     return _below_itself(ExploreReport, "report", seed=seed, findings=list_of(finding))
+
+
+def _turn() -> Schema:
+    who = dict.fromkeys(("agent", "scope", "log"), TEXT)
+    return record({**who, "turns": COUNT, "turn": _of(AgentTurn)})
 
 
 def _sensitivity() -> Schema:
@@ -231,6 +237,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         lambda: record({"log": TEXT, "fault": TEXT, "answers": list_of(_of(FailedAnswer))}),
     ),
     "show": ("refold show --json: the delegation tree", _show),
+    "turn": ("refold show --turn N --json", _turn),
     "events": ("refold show --events --json", _events),
     "event": ("one line of a log; refold show --entry N", entry_schema),
     "diff": ("refold diff --json", _diff),
