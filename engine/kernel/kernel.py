@@ -254,9 +254,7 @@ class Kernel:
             result = ProgramResult(error=self.left)
         verdict = self._with_session(self._judge(result))
         if verdict.status == "completed" and self.world.hears_slips:
-            self.unheard += self._neglected.slips(
-                program, self.world.fold.children_started, result.value
-            )
+            self.unheard += self._neglected.slips(program, result.value)
         return verdict
 
     def _with_session(self, verdict: Verdict) -> Verdict:

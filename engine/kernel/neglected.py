@@ -41,6 +41,8 @@ class Neglected:
         """Children that were started, and neither joined nor cancelled."""
         self._failed: dict[str, Child] = {}
         """Children that did not complete, while the program has not looked at it."""
+        self._asked = 0
+        """How many children were started, or rejected."""
         self._bools: dict[tuple[str, int], Slip] = {}
         self._cut: set[str] = set()
         """Calls of children whose answer their model's provider cut off."""
@@ -49,6 +51,7 @@ class Neglected:
 
     def started(self, child: Child) -> None:
         """Keep a child until somebody joins it."""
+        self._asked += 1
         self._alone[child.call] = child
 
     def heeded(self, *children: Child) -> None:
@@ -66,6 +69,7 @@ class Neglected:
 
         `is_late`: the program has ended, so nobody is left to look.
         """
+        self._asked += not child.number  # it was rejected
         is_expected = self._failed.pop(child.call, None) is not None or is_late
         if outcome.ok and outcome.truncated is not None and outcome.truncated.by == "provider":
             self._cut.add(child.call)
@@ -83,13 +87,13 @@ class Neglected:
         names = [each.name if each.tool else each.kind for each in calls]
         self._left = (*names, *["subagent"] * len(joins))
 
-    def slips(self, program: Callable[..., Any], started: int, value: Any) -> list[Slip]:
-        """Return the warnings for a program that returned `value` and started so many children."""
-        said = [*self._messages(started, value)]
+    def slips(self, program: Callable[..., Any], value: Any) -> list[Slip]:
+        """Return the warnings for a program that returned `value`."""
+        said = [*self._messages(value)]
         place = place_of(program) if said else ()
         return [each if isinstance(each, Slip) else Slip(each, *place) for each in said]
 
-    def _messages(self, started: int, value: Any) -> Iterator[str | Slip]:
+    def _messages(self, value: Any) -> Iterator[str | Slip]:
         unread = len(self._failed.keys() - self._alone.keys())
         alone = len(self._alone)
         was = "were" if alone > 1 else "was"
@@ -98,7 +102,7 @@ class Neglected:
             (alone, f"{was} never joined: what still ran was cancelled"),
         ]
         if cut := len(self._cut):
-            text = f"{cut} of {_children(started)} returned an answer that its provider cut off"
+            text = f"{cut} of {_children(self._asked)} returned an answer that its provider cut off"
             yield f"{text}: {_SHOW_CUT}"
         if self._left:
             counts = Counter(self._left).items()
@@ -108,7 +112,7 @@ class Neglected:
             yield _HANDLE
         yield from self._bools.values()
         yield from (
-            f"{count} of {_children(started)} {text}: {_SHOW}" for count, text in texts if count
+            f"{count} of {_children(self._asked)} {text}: {_SHOW}" for count, text in texts if count
         )
 
 

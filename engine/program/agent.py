@@ -98,10 +98,11 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
             messages, tools=offered, model=given.model, agent=given.name, **given.parameters
         )
         messages.append(reply.message)
-        calls = reply.message.get("tool_calls") or []
+        is_refused = reply.stop_reason in _REFUSALS
+        calls = [] if is_refused else reply.message.get("tool_calls") or []
         said = reply.message.get("content", "")
         content, begun = begun + said, ""
-        if reply.stop_reason in _REFUSALS and not (calls or content.strip()):
+        if is_refused and not content.strip():
             why = f"the model gave no answer: {reply.stop_reason}"
             raise ModelError(given.model, why, REFUSED)
         if reply.stop_reason in _CUTS:

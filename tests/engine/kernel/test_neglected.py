@@ -36,7 +36,7 @@ async def _started(run: Any, program: Any, count: int = 3) -> list[Any]:
 
 
 async def reads_outputs(run: refold.Run, _: Any) -> Any:
-    """Read what the failed children do not have."""
+    """Read what the failed children do not have; the third is rejected."""
     return [outcome.output for outcome in await run.join(*await _started(run, fails))]
 
 
@@ -47,8 +47,8 @@ async def reads_none(run: refold.Run, _: Any) -> Any:
 
 
 async def joins_none(run: refold.Run, _: Any) -> Any:
-    """End while three children run."""
-    await _started(run, works)
+    """End while two children run."""
+    await _started(run, works, 2)
     return "all done"
 
 
@@ -69,7 +69,7 @@ def plain(run: Any, _: Any) -> Any:
     [
         (reads_outputs, "3 of 3 subagents did not complete, and nobody read status, error or"),
         (reads_none, "1 of 1 subagent did not complete, and nobody read status, error or"),
-        (joins_none, "3 of 3 subagents were never joined: what still ran was cancelled"),
+        (joins_none, "2 of 2 subagents were never joined: what still ran was cancelled"),
         (joins_one, "1 of 2 subagents was never joined: what still ran was cancelled"),
         (plain, "1 of 1 subagent did not complete, and nobody read status, error or"),
     ],
@@ -77,7 +77,8 @@ def plain(run: Any, _: Any) -> Any:
 def test_it_is_said_once_with_the_place_and_the_command(
     tmp_path: Path, program: Any, told: str
 ) -> None:
-    recording = refold.record(program, log=tmp_path / "a.jsonl", check=False)
+    limits = refold.Limits(max_children=2)
+    recording = refold.record(program, log=tmp_path / "a.jsonl", limits=limits, check=False)
 
     assert recording.status == "completed"
     (warning,) = recording.warnings

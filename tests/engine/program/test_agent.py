@@ -129,9 +129,14 @@ def test_an_answer_that_was_cut_off_is_kept_and_marked(
 
 @pytest.mark.parametrize("why", ["refusal", "content_filter"])
 @pytest.mark.parametrize("text", ["", " ", "I can't."])
-def test_a_refusal_without_a_text_is_a_failure(log: Path, why: str, text: str) -> None:
-    recording = run(log, [{"text": text, "stop_reason": why}])
+@pytest.mark.parametrize("more", [{}, {"tool_calls": [CALL]}])
+def test_a_refusal_without_a_text_is_a_failure(
+    log: Path, why: str, text: str, more: dict[str, Any]
+) -> None:
+    """Calls in it are not made."""
+    recording = run(log, [{"text": text, "stop_reason": why, **more}])
 
+    assert not [entry for entry in read_entries(log) if entry.kind == "tool.called"]
     if text.strip():
         assert recording.status == "completed"
     else:
