@@ -74,6 +74,8 @@ class ObservedReport:
     """Why today's folder was not compared with the recorded one; empty if it was."""
     unfit: str = ""
     """What this machine lacks that the recorded one had; empty if nothing is known."""
+    unkept: str = ""
+    """Why the copy was not kept, though it was to be; empty if it was."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 
@@ -124,10 +126,10 @@ class ObservedReport:
             said += f"{names_of(self.unused)}; `--files today` uses them"
         if self.identical and self.uncompared:
             said += " on the recorded files; today's were not compared"
-        if self.unfit and not self.identical:
-            said = f"could not be replayed here: {self.unfit}; {said}"
         if self.is_nothing:
             said = "the command sent no request" if self.requests else "nothing to replay"
+        if self.unfit and not self.identical:
+            said = f"could not be replayed here: {self.unfit}; {said}"
         return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"
 
     def __str__(self) -> str:
@@ -135,6 +137,7 @@ class ObservedReport:
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"profile: {self.profile}"] if self.profile else []
+        lines += [f"not kept: --keep {self.unkept}"] if self.unkept else []
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
 

@@ -348,9 +348,11 @@ def replay_command(
     keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
     session.secrets.learn_environment(keys)
     only_own, has_input = works_on_folder(command, known), may_have_input()
+    unkept: list[str] = []
     place = placed(
-        record.path, record.folder, command, copying, head=record.head, only_own=only_own
-    )
+        record.path, record.folder, command, copying, head=record.head, only_own=only_own,
+        unkept=unkept,
+    )  # fmt: skip
     with ExitStack() as stack:
         stack.enter_context(session.signals)
         session.place = stack.enter_context(place)
@@ -380,6 +382,7 @@ def replay_command(
             files=session.place.line, unused=session.place.edits.unused,
             uncompared=session.place.edits.problem,
         )  # fmt: skip
+    report = attrs.evolve(report, unkept="; ".join(unkept))
     if report.identical or not session.place.edits.used or edits:
         return report
     on_recorded = attrs.evolve(copying, files="recorded", keep=None)

@@ -108,6 +108,19 @@ def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
+def test_a_copy_that_cannot_be_kept_loses_no_report(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
+    keep, unkept = Copying(keep=log.parent / "way" / "kept"), list[str]()
+
+    with placed(log, folder(log), ["agent"], keep, unkept=unkept) as place:
+        ran(place, f"echo > {log.parent}/way")  # a file is in the way now
+
+    assert [each.partition(": ")[0] for each in unkept] == [str(log.parent / "way" / "kept")]
+    assert list((log.parent / "tmp").iterdir()) == []
+
+
 @pytest.mark.parametrize("path", ["/", "/usr", "/etc/x", "/proc", "/home/..", "{home}", "{above}"])
 def test_a_log_lays_nothing_over_what_programs_need(log: Path, path: str) -> None:
     """Its copy stands elsewhere, and is in a sandbox all the same."""

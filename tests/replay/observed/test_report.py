@@ -1,7 +1,9 @@
 """A report names its guarantee in every form, and says what differs and what was ignored."""
 
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -36,6 +38,24 @@ def test_the_guarantee_stands_in_every_form(log: Path) -> None:
     assert report.as_json()["guarantee"] == "matched"
     assert GUARANTEE in str(report)
     assert str(report).startswith("identical: 2 of 2 recorded requests served, in 1 conversation")
+
+
+@pytest.mark.parametrize(
+    "lack", [{"uncompared": "not a repository"}, {"unused": ("a.md",)}, {"unkept": "k: full"}]
+)
+def test_a_report_that_leaves_something_out_is_no_bare_identical(
+    log: Path, lack: dict[str, Any]
+) -> None:
+    report = attrs.evolve(replayed(log, [one.asked for one in TALK]), **lack)
+
+    assert str(report).startswith("identical: 2 of 2") == ("unkept" in lack)
+    assert ("not kept: --keep k: full" in str(report)) == ("unkept" in lack)
+
+
+def test_a_place_that_lacks_something_is_not_called_different(log: Path) -> None:
+    report = attrs.evolve(replayed(log, []), unfit="HOME is read-only: EINVAL")
+
+    assert str(report).startswith("could not be replayed here: HOME is read-only: EINVAL; the")
 
 
 def test_the_text_of_a_report(log: Path, snapshot: SnapshotAssertion) -> None:

@@ -61,7 +61,8 @@ def replay_foreign(
             divergences=tuple(_placed(one, opened) for one in report.divergences),
             ignored=tuple(attrs.evolve(one, log=opened.shown(one.log)) for one in report.ignored),
         )
-    code = USAGE if report.is_nothing else FINE if report.identical else DIFFERS
+    is_fine = report.identical and not report.unkept
+    code = USAGE if report.is_nothing else FINE if is_fine else DIFFERS
     shown = output.shown_path(log)
     if junit is not None:
         failure = (report.headline, str(report)) if code else None
@@ -320,6 +321,8 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
         output.told((line, "yellow"))
     for name, values in report.rules.items():
         output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
+    if report.unkept:
+        output.told((f"not kept: --keep {report.unkept}", "bold red"))
     for note in report.notes:
         output.told((f"note: {note}", "yellow"))
     output.told((f"guarantee: matched ({GUARANTEE})", "dim"))

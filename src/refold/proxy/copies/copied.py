@@ -226,7 +226,12 @@ def keep_copy(top: Path, into: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    _copied(top, into)
+    command = ["cp", "-a", "--reflink=auto", "--", os.fspath(top), os.fspath(into)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode and not into.exists():  # another cp than GNU's
+        shutil.copytree(top, into, symlinks=True)
+    elif done.returncode:
+        raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
 
 
 def _copied_once(source: str, target: str) -> None:

@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import attrs
 
-from refold.engine.errors import UsageError
+from refold.engine.errors import RefoldError, UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
@@ -86,10 +86,12 @@ def placed(
     *,
     head: str = "",
     only_own: bool = False,
+    unkept: list[str] | None = None,
 ) -> Iterator[Placement]:
     """Give the place where a command runs again; a copy is removed after the block.
 
     `head` is the log's. With `only_own`, a copy gets of today's files the agent's own alone.
+    `unkept` gets the reason if the copy cannot be kept; without it, that is raised.
 
     Raises:
         FolderIncomplete: contents are missing.
@@ -118,7 +120,12 @@ def placed(
         yield _placed(folder, copy, copying, left)
         left.close()
         if copying.keep is not None:
-            keep_copy(work / "copy", copying.keep)
+            try:
+                keep_copy(work / "copy", copying.keep)
+            except (OSError, RefoldError) as error:
+                if unkept is None:
+                    raise
+                unkept.append(f"{copying.keep}: {error}")
 
 
 def _placed(
