@@ -214,7 +214,7 @@ class BookSupply:
                 {"tool": {**self.sources.tool, name: "live"}} if is_single else {place: "live"}
             )
             if not (option and kind == "model"):
-                options.insert(0, f"--tool {name}=live" if is_single else f"--{place} live")
+                options.insert(0, f"--source {name if is_single else place}=live")
         if wanted.data.get("effect") == "changes" and not self.sources.may_change:
             options.append("--yes")
             members["may_change"] = True
@@ -312,7 +312,7 @@ class BookSupply:
         """
         recorded = self._recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
-        options, below = "--children live", None
+        options, below = "--source children=live", None
         why = f"no such child was recorded; {self._advice({'children': 'live'}, [options])}"
         try:
             if log is not None and log.exists() and next(read_entries(log, torn_ok=True), None):
@@ -343,7 +343,7 @@ def _absent(effect: Any) -> tuple[str, str]:
         case AskModel(model=LoggedModel(name=full) as logged, name=name):
             argument = f"models={{{name!r}: …}}" if name else "model=…"
             is_named = full.startswith(_OPENED) and not logged.is_script
-            return "--model live" if is_named else "--model SPEC", argument
+            return "--source model=live" if is_named else "--model SPEC", argument
         case _:
             return "", ""
 

@@ -98,7 +98,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
 """What returns something false, or raises, does not read the log."""
 
 _PROGRAM: Final = "--program tests.support.edges:at_edge"
-_FROM_RECORD: Final = "--tools recorded --model recorded"
+_FROM_RECORD: Final = "--source tools=recorded --source model=recorded"
 
 COMMANDS: Final = (
     "verify {log}", "verify {log} --same-as {log}", "show {log}", "show {log} --details",

@@ -43,7 +43,7 @@ def test_what_an_executor_cannot_do_is_refused(tmp_path: Path, invoke: Invoke) -
     (log,) = logs_of(tmp_path, programs.leaving, ["stay"])
     executor = ("--executor", "dask:tcp://127.0.0.1:1")
 
-    for more in (["--tools", "live"], ["--tripwire"], ["--html", tmp_path / "a.html"]):
+    for more in (["--source", "tools=live"], ["--tripwire"], ["--html", tmp_path / "a.html"]):
         said = invoke("replay", log, *PROGRAM, *executor, *more)
         assert said.exit_code == 2
         assert "--executor" in said.stderr

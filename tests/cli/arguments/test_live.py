@@ -33,7 +33,7 @@ def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
 def test_a_live_model_is_the_recorded_one(log: OpenedLog) -> None:
     """A script is none that can be asked again by its name alone."""
     with pytest.raises(ForkRefused, match="the model of this run was 'scripted': add --model SPEC"):
-        live_of(log, PROGRAM, "recorded", Live(models=("live",)))
+        live_of(log, PROGRAM, "recorded", Live(given=("model=live",)))
 
 
 def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path) -> None:
@@ -41,9 +41,8 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     script = tmp_path / "s.yaml"
     script.write_text("- hello\n")
     said = Live(
-        models=(f"scripted:{script}",), tools=("live", "tests.support.forks:TOOLS"),
-        children="stub", single=("put=recorded", "get=stub"), stubs=('child="x"', "get=7"),
-        may_change=True,
+        models=(f"scripted:{script}",), tools="tests.support.forks:TOOLS",
+        given=("tools=live", 'children=stub:"x"', "put=recorded", "get=stub:7"), may_change=True,
     )  # fmt: skip
 
     found = live_of(log, PROGRAM, "recorded", said)
@@ -57,34 +56,14 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     assert list(found.models) == [""]
 
 
-@pytest.mark.parametrize(
-    "tools",
-    [("live,tests.support.forks:TOOLS",), (" tests.support.forks:TOOLS , live ",)],
-)
-def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str, ...]) -> None:
-    """As they may be said one after the other."""
-    found = live_of(log, PROGRAM, "recorded", Live(tools=tools))
-
-    assert found.sources.tools == "live"
-    assert {tool.name for tool in found.tools} == {"get", "put"}
-
-
 @for_each(
     "said, is_so",
     [
         ({}, True),
-        ({"tools": ("recorded,app:TOOLS",)}, True),
-        ({"tools": ("live,app:TOOLS",)}, False),
-        ({"tools": ("recorded",)}, True),
-        ({"tools": ("app:TOOLS",)}, True),
-        ({"models": ("recorded",)}, True),
+        ({"tools": "app:TOOLS"}, True),
+        ({"given": ("tools=recorded", "get=recorded")}, True),
         ({"models": ("openai:x",)}, False),
-        ({"models": ("stub",)}, False),
-        ({"tools": ("live",)}, False),
-        ({"children": "live"}, False),
-        ({"single": ("get=live",)}, False),
-        ({"single": ("get=recorded",)}, True),
-        ({"stubs": ("get=1",)}, False),
+        *(({"given": (each,)}, False) for each in ("model=stub", "children=live", "get=stub:1")),
     ],
 )
 def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, is_so: bool) -> None:
@@ -92,20 +71,11 @@ def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, i
     assert Live(**said).is_all_recorded is is_so
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        {"single": ("get",)},
-        {"single": ("get=lively",)},
-        {"single": ("gte=recorded",)},
-        {"stubs": ("=1",)},
-        {"stubs": ("gte=1",)},
-    ],
-)
-def test_an_option_that_says_nothing_is_refused(log: OpenedLog, said: dict[str, Any]) -> None:
+@for_each("given", ["get", "get=lively", "gte=recorded", "=stub:1", "gte=stub:1", "model=x"])
+def test_a_source_of_nothing_is_refused(given: str, log: OpenedLog) -> None:
     """With what was expected."""
-    with pytest.raises(UsageError):
-        live_of(log, PROGRAM, "recorded", Live(**said))
+    with pytest.raises(UsageError, match=r"^--source .*: expected "):
+        live_of(log, PROGRAM, "recorded", Live(given=(given,)))
 
 
 def test_edits_are_json_or_files_of_it(tmp_path: Path) -> None:
@@ -140,26 +110,8 @@ def test_a_tool_that_was_passed_as_a_function_can_be_a_stub(tmp_path: Path) -> N
         return await run.tool(TOOLS[0], key="a")
 
     path = record(calls, None, log=tmp_path / "b.jsonl").log
-    live = Live(single=("get=stub",), stubs=("get=1",))
+    live = Live(given=("get=stub:1",))
 
     found = live_of(OpenedLog(path, path), PROGRAM, "recorded", live)
 
     assert dict(found.sources.stubs) == {"get": 1}
-
-
-@pytest.mark.parametrize(
-    ("live", "says"),
-    [
-        (Live(stubs=("x",)), "--stub 'x': expected KEY=JSON, for example --stub 'search=[]'"),
-        (Live(single=("x",)), "--tool 'x': expected NAME=…"),
-        (Live(stubs=("get=1",)), "--stub get has no effect without --tool get=stub"),
-        (Live(stubs=("model=a",)), "--stub model has no effect without --model stub"),
-        (Live(stubs=("child=a",)), "--stub child has no effect without --children stub"),
-    ],
-    ids=["stub", "tool", "recorded tool", "recorded model", "recorded child"],
-)
-def test_an_option_that_is_not_understood_is_named(live: Live, says: str, log: OpenedLog) -> None:
-    with pytest.raises(UsageError) as refused:
-        live_of(log, PROGRAM, "recorded", live)
-
-    assert str(refused.value) == says

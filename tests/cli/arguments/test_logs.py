@@ -133,7 +133,12 @@ def test_a_program_that_has_to_be_named_is_named_by_its_function(name: str, plac
 
 
 PATHS = {
-    "replay": ["--live", "--tools=recorded", "--model=recorded", "--children=recorded"],
+    "replay": [
+        "--live",
+        "--source=tools=recorded",
+        "--source=model=recorded",
+        "--source=children=recorded",
+    ],
     "fork": ["--at", "2", "--into", "forked.jsonl"],
     "explore": [],
 }

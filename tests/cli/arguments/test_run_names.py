@@ -100,7 +100,7 @@ def test_commands_read_what_is_meant(three: Path) -> None:
 _PROGRAM = f"--program {leading.__module__}:{leading.__name__}"
 _ON_A_LOG = (
     "ls audit.jsonl --diff {log}", "diff {log} {log}",
-    f"replay {{log}} --live {_PROGRAM} --tools recorded",
+    f"replay {{log}} --live {_PROGRAM} --source tools=recorded",
     f"explore {{log}} {_PROGRAM}", "export {log} --to markdown -o -",
     "export {log} --to markdown --diff {log} -o -",
     f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",

@@ -154,7 +154,7 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     [
         (("--timeout", "5"), "--timeout cannot be used with -- COMMAND"),
         (("--program", "a:b"), "--program cannot be used with -- COMMAND"),
-        (("--model", "live"), "--model cannot be used with -- COMMAND"),
+        (("--source", "model=live"), "--source cannot be used with -- COMMAND"),
     ],
 )
 def test_no_option_is_without_effect(
@@ -292,8 +292,6 @@ def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None
     assert [each.model for each in asked] == ["gpt-5", "gpt-5-mini"]
     again = invoke("replay", folder / "f.jsonl", *command)
     assert again.exit_code == 0, again.output
-    for wrong in ("live", "stub"):
-        assert invoke("fork", "a.jsonl", "--at", "5", "--model", wrong, *command).exit_code == 2
 
 
 def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> None:

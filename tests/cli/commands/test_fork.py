@@ -257,8 +257,8 @@ def planned(tmp_path: Path) -> Path:
         (("--live", "--model", "SPEC"), 2),
         (("--live",), 3),
         ((), 3),
-        (("--children", "live"), 3),
-        (("--children", "recorded", "--tool", "keep=recorded", "--model", "SPEC"), 3),
+        (("--source", "children=live"), 3),
+        (("--source", "children=recorded", "--source", "keep=recorded", "--model", "SPEC"), 3),
     ],
 )
 def test_a_fork_that_is_refused_prints_the_command_that_works(
@@ -380,8 +380,8 @@ def priced(tmp_path: Path) -> Path:
     ("words", "extra"),
     [
         (["fork", "--at", "0", "--live"], []),
-        (["fork", "--at", "0", "--model", "live"], ["--model", "SPEC"]),
-        (["replay", "--live", "--model", "live"], ["--model", "SPEC"]),
+        (["fork", "--at", "0", "--source", "model=live"], ["--model", "SPEC"]),
+        (["replay", "--live", "--source", "model=live"], ["--model", "SPEC"]),
         (["replay", "--live"], ["--model", "SPEC"]),
     ],
 )
@@ -417,7 +417,7 @@ def test_a_fork_that_is_refused_leaves_no_log(
     document = json.loads(done.stdout)
     jsonschema.validate(document, schema("fork"))
     assert (document["log"], document["status"], document["diff"]) == (None, "refused", None)
-    assert document["missing"][0]["options"] == "--children live"
+    assert document["missing"][0]["options"] == "--source children=live"
     assert not list(tmp_path.glob("b.*"))
 
 
@@ -448,7 +448,7 @@ TEAM = ("--program", "tests.cli.commands.test_fork:team")
         ((*TEAM, "--set", "0#2=x", "--set", "0#2 > 0#1=y"), (*TEAM, "--set", "0#2=x")),
         ((*TEAM, "--at", "-1", "--set=0#1=tides ice"), (*TEAM, "--set=0#1=tides ice")),
         ((*TEAM, "--at", "1", "--model", "gpt"), (*TEAM, "--at", "1", "--model", "openai:gpt")),
-        ((*TEAM, "--at", "1", "--model=live"), (*TEAM, "--at", "1", "--model", "SPEC")),
+        ((*TEAM, "--at", "1", "--source=model=live"), (*TEAM, "--at", "1", "--model", "SPEC")),
         (("--set", "0#1=x"), ("--set", "0#1=x", "--program", "FILE.py:team")),
         (("--program", "no.py:team", "--at", "1"), ("--at", "1", "--program", "FILE.py:team")),
         (

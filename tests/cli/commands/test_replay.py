@@ -381,7 +381,7 @@ def test_what_is_identical_and_does_not_verify_is_three(
 def test_what_is_live_has_no_limit_of_time_and_no_executor(
     option: tuple[str, str], log: Path, invoke: Invoke
 ) -> None:
-    said = invoke("replay", log, *option, "--tools", "live")
+    said = invoke("replay", log, *option, "--source", "tools=live")
 
     assert said.exit_code == 2
     assert f"{option[0]} does not work with live calls" in said.stderr

@@ -544,7 +544,7 @@ def test_what_is_missing_in_a_child_stops_the_run_above_it(tmp_path: Path) -> No
     assert [one.call for one in found.missing] == ['get#2 (key="xxxxx")']
     assert str(found.missing[0]).endswith(
         "(pass sources=refold.Sources(tools='live', children='live', tool={'put': 'stub'}, "
-        "stubs={'put': 5}); on the command line: --tools live)"
+        "stubs={'put': 5}); on the command line: --source tools=live)"
     )
     for path in ("b.jsonl", "b.1.jsonl", "b.1.1.jsonl"):
         assert not any(

@@ -1,14 +1,14 @@
 """Reads the options of commands that run something live.
 
-Models, tools and children, and single tools, are set to `recorded`, `live` or `stub`; a model or
-tools that are named are meant to be used. Rules: CONTRACT.md §12.10.
+`--source` sets models, tools, children and single tools to `recorded`, `live` or `stub`; a model
+that is named is asked. Rules: CONTRACT.md §12.10.
 """
 
 import contextlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import click
 from refold.cli.arguments.loading import (
     base_url_option,
     import_from_here,
+    joined,
     load_model,
     load_session,
     load_tools,
@@ -61,30 +62,21 @@ from refold.programs.shipped import tools_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import MODES, SourceMode, Sources, unasked
 
-_MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
     click.option(
-        "--model", "models", metavar=_MODEL, multiple=True,
-        help="Source of model answers.  openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
-        "scripted:FILE and FILE.py:NAME mean live, with that model.",
+        "--model", "models", metavar="SPEC", multiple=True,
+        help="Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
+        "scripted:FILE or FILE.py:NAME.",
     ),
     base_url_option,
     click.option(
-        "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
-        help="Source of tool results, and the tools or lists of tools, as in live,app.py:TOOLS.",
+        "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+        help="Tools, or lists of tools, besides those in the module of the program.",
     ),
     click.option(
-        "--children", type=click.Choice(MODES),
-        help="Source of subagents' outcomes; live ones run in this process.",
-    ),
-    click.option(
-        "--tool", "single", metavar="NAME=recorded|live|stub", multiple=True,
-        help="Source of one tool's results; overrides --tools.",
-    ),
-    click.option(
-        "--stub", "stubs", metavar="NAME=JSON", multiple=True,
-        help="Result of a stubbed tool, or of `model` or `child`; by default null.  Use @FILE "
-             "to read a file.",
+        "--source", "given", metavar="NAME=MODE", multiple=True,
+        help="Where results come from: model, tools, children or the name of a tool, and recorded, "
+        "live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this process.",
     ),
     click.option(
         "--yes", "may_change", is_flag=True,
@@ -92,6 +84,8 @@ _OPTIONS: Final = (
     ),
     session_option,
 )  # fmt: skip
+_KINDS: Final = ("model", "tools", "children")
+"""What `--source` can name besides a tool."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,14 +94,34 @@ class Live:
 
     models: tuple[str, ...] = ()
     base_url: str | None = None
-    tools: tuple[str, ...] = ()
-    children: SourceMode | None = None
-    single: tuple[str, ...] = ()
-    stubs: tuple[str, ...] = ()
+    tools: str = ""
+    given: tuple[str, ...] = ()
     may_change: bool = False
     session: str | None = None
     is_live: bool = False
-    """Whether everything without an option of its own is live: `fork --live`."""
+    """Whether everything without a source of its own is live: `fork --live`."""
+
+    def modes(self) -> dict[str, SourceMode]:
+        """Return the mode of each name of `--source`; the last one counts.
+
+        Raises:
+            UsageError: one is not NAME=MODE.
+        """
+        found = dict[str, SourceMode]()
+        for each in self.given:
+            name, _, mode = each.partition("=")
+            mode = mode.partition(":")[0] if mode.startswith("stub:") else mode
+            if not name or mode not in MODES:
+                expected = "expected NAME=recorded, live, stub or stub:JSON"
+                raise UsageError(f"--source {each!r:.60}: {expected}")
+            found[name] = mode
+        return found
+
+    def stubs(self) -> list[str]:
+        """Return the results of stubs, as KEY=JSON."""
+        pairs = (each.partition("=") for each in self.given)
+        found = {name: mode[5:] for name, _, mode in pairs if mode.startswith("stub:")}
+        return [f"{'child' if name == 'children' else name}={text}" for name, text in found.items()]
 
     def remedy(self, missing: OutcomeMissing, *, all_live: Entry | None = None) -> str:
         """Return this command with the options that a missing outcome needs; empty for none.
@@ -116,27 +130,21 @@ class Live:
         source was not set.
         """
         options = shlex.split(missing.options)
-        modes = {"--model": self.models, "--tools": modes_and_tools(self.tools)[0]}
-        modes["--children"] = self.children or ()
-        kind = options[0] if options else ""
-        if all_live and not self.is_live and kind in modes and not modes[kind]:
+        kind = options[1].partition("=")[0] if options[:1] == ["--source"] else "model"
+        is_set = kind in self.modes() or (kind == "model" and self.models)
+        is_named = options[:1] == ["--model"]
+        if all_live and options and not self.is_live and kind in _KINDS and not is_set:
             lacks = not self.models and unasked(all_live)
-            rest = options[2:] if options[1] == "live" else options
-            options = [
-                "--live",
-                *(("--model", "SPEC") if lacks and kind != "--model" else ()),
-                *rest,
-            ]
-        drops = lambda name, mode: name in options and mode in ("recorded", "stub")  # noqa: E731
+            rest = options if is_named else options[2:]
+            spec = ("--model", "SPEC") if lacks and kind != "model" else ()
+            options = ["--live", *spec, *rest]
+        drops = lambda name, value: name == "--source" and value.partition("=")[0] == kind  # noqa: E731
         return again(*options, drops=drops) if options else ""
 
     @property
     def is_all_recorded(self) -> bool:
         """Whether nothing but the record is asked for."""
-        words = [*self.models, *modes_and_tools(self.tools)[0], self.children or "recorded"]
-        words += [each.partition("=")[2] for each in self.single]
-        words += ["stub" for _ in self.stubs]
-        return all(word == "recorded" for word in words)
+        return not self.models and all(mode == "recorded" for mode in self.modes().values())
 
 
 live_options: Final = as_one("live", Live, *_OPTIONS)
@@ -170,17 +178,20 @@ def again(*options: str, drops: Callable[[str, str], bool] = lambda _name, _valu
     left, rest = ["refold"], iter(words[:at])
     for word in rest:
         name, equals, value = word.partition("=")
-        if name not in (*_ONCE, "--set", "--tools"):
+        if name not in (*_ONCE, "--set", "--source"):
             left.append(word)
             continue
         given = [word] if equals else [word, next(rest, "")]
-        if not ((name in _ONCE and name in options) or drops(name, value if equals else given[1])):
+        value = value if equals else given[1]
+        is_replaced = (name in _ONCE and name in options) or drops(name, value)
+        is_model = name == "--source" and "--model" in options and value.startswith("model=")
+        if not (is_replaced or is_model):
             left += given
     return shlex.join([*left, *options, *words[at:]])
 
 
 _PLACED: Final = ("--at", "--set")
-_ONCE: Final = ("--at", "--children", "--model", "--program")
+_ONCE: Final = ("--at", "--model", "--program")
 
 
 @contextlib.contextmanager
@@ -221,12 +232,14 @@ def _remedies(
         case ToolAbsent():
             tools = ",".join(f"FILE.py:{name}" for name in (error.tool, *error.others))
             is_live = words[0] == "replay" and "--live" in words
-            lacks_model = is_live and "--model" not in words and run.models
+            has_model = "--model" in words or any("model=" in word for word in words)
+            lacks_model = is_live and not has_model and run.models
             yield again(*named, "--tools", tools, *(("--model", "SPEC") if lacks_model else ()))
         case ModelAbsent():
             is_unnamed = error.name in unasked(first_entry(log.path))
-            yield again(*named, "--model", "SPEC" if is_unnamed else "live")
-            yield again(*named, "--model", "recorded")
+            asked = ("--model", "SPEC") if is_unnamed else ("--source", "model=live")
+            yield again(*named, *asked)
+            yield again(*named, "--source", "model=recorded")
         case ModelNotFound():
             is_bare = ":" not in error.spec and error.spec not in run.models.values()
             yield again(*named, "--model", f"openai:{error.spec}" if is_bare else "SPEC")
@@ -249,31 +262,25 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     """
     run = program_started(log)
     refuse_damaged(log)
-    modes, places = modes_and_tools(live.tools)
+    modes = live.modes()
     import_from_here(program)
-    given = load_tools(places)
+    given = load_tools(live.tools)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
     beside = tools_beside(program, run, {tool.name for tool in given})
     known = {tool.name: tool for tool in (*own, *beside.values(), *given)}
-    chosen, asked = _models(live, log)
+    _check_names(log, known, modes.keys() - {*_KINDS})
+    mode, asked = _models(live, log, modes.get("model"))
     default = "live" if live.is_live else default
-    tool: dict[str, Any] = dict(pair(each, "--tool") for each in live.single)
     sources = Sources(
-        model=chosen or default,
-        tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
-        children=live.children or default,
-        tool=tool,
-        stubs=said("--stub", live.stubs, _fits(known), example="search=[]"),
+        model=mode or default,
+        tools=modes.get("tools", default),
+        children=modes.get("children", default),
+        tool={name: mode for name, mode in modes.items() if name not in _KINDS},
+        stubs=said("--source", live.stubs(), _fits(known)),
         may_change=live.may_change,
     )
-    _check_names(log, known, tool, sources.stubs)
-    needed = {"model": "--model stub", "child": "--children stub"}
-    for name in sources.stubs:
-        if sources.mode_of(name if name in needed else "tool", name) != "stub":
-            option = needed.get(name, f"--tool {name}=stub")
-            raise UsageError(f"--stub {name} has no effect without {option}")
     made = load_session(live.session, log.path)
-    found = (*filter(None, [places]), *beside)
+    found = (*filter(None, [live.tools]), *beside)
     tools = tuple(known.values())
     return LiveOptions(sources=sources, tools=tools, models=asked, session=made, places=found)
 
@@ -282,57 +289,42 @@ def _fits(known: Mapping[str, Tool]) -> Callable[[str, Json], None]:
     return lambda name, value: check_result(name, known.get(name), value)
 
 
-def _check_names(
-    log: OpenedLog, known: Iterable[str], tool: Iterable[str], stubs: Iterable[str]
-) -> None:
+def _check_names(log: OpenedLog, known: Iterable[str], given: Collection[str]) -> None:
     """Refuse a name that no run was offered or called: it would have no effect."""
-    if not (tool or stubs):
+    if not given:
         return
     names = {*known}
     for path in filter(Path.exists, tree(log.path)):
         names |= {offer["name"] for offer in started(path).tools}
         requests = Book(path, unfinished_ok=True).requests.values()
         names |= {asked.item.name for asked in requests if asked.item.kind == "tool"}
-    for option, given in (("--tool", [*tool]), ("--stub", [*stubs])):
-        extra = () if option == "--tool" else ("model", "child")
-        for name in given:
-            if name not in names and name not in extra:
-                listed = ", ".join(sorted(names)) or "none"
-                raise UsageError(
-                    f"{option} {name}: this run does not have such a tool; its tools are {listed}"
-                )
+    for name in sorted({*given} - names):
+        listed = ", ".join(sorted(names)) or "none"
+        raise UsageError(
+            f"--source {name}: expected {', '.join(_KINDS)}, or a tool of this run: {listed}"
+        )
 
 
-def _models(live: Live, log: OpenedLog) -> tuple[SourceMode | None, dict[str, Model]]:
+def _models(
+    live: Live, log: OpenedLog, mode: SourceMode | None
+) -> tuple[SourceMode | None, dict[str, Model]]:
     """Return where answers come from, and the models that are to be asked."""
-    mode = _last([each for each in live.models if each in MODES])
-    specs = [each for each in live.models if each not in MODES]
     recorded = started(log.path).models
-    if specs:
-        model = load_model(specs[-1], live.base_url)
+    if live.models:
+        model = load_model(live.models[-1], live.base_url)
         return "live", dict.fromkeys(recorded or ("",), model)
     if mode == "live" or (mode is None and live.is_live):
         for name, was in unasked(first_entry(log.path)).items():
             which = f" {name!r}" if name else ""
+            option = "--source model=live" if mode else "--live"
             problem = (
-                f"{'--model live' if mode else '--live'} asks models live, and the model{which} of "
-                f"this run was {was}: add --model SPEC, such as FILE.py:NAME or openai:NAME, or "
-                "keep its answers with --model recorded"
+                f"{option} asks models live, and the model{which} of this run was {was}: add "
+                "--model SPEC, such as FILE.py:NAME or openai:NAME, or keep its answers with "
+                "--source model=recorded"
             )
             raise ForkRefused(output.shown_path(log.path), problem, ("--model", "SPEC"))
-        return mode, {name: load_model(spec, live.base_url) for name, spec in recorded.items()}  # type: ignore[return-value]  # one of the modes
-    return mode, {}  # type: ignore[return-value]  # the same
-
-
-def modes_and_tools(values: Iterable[str]) -> tuple[list[str], str]:
-    """Return the modes among what `--tools` was given, and the rest, separated by commas."""
-    words = [word for each in values for word in map(str.strip, each.split(",")) if word]
-    places = [word for word in words if word not in MODES]
-    return [word for word in words if word in MODES], ",".join(places)
-
-
-def _last(values: list[str]) -> str | None:
-    return values[-1] if values else None
+        return mode, {name: load_model(spec, live.base_url) for name, spec in recorded.items()}
+    return mode, {}
 
 
 def pair(text: str, option: str) -> tuple[str, str]:

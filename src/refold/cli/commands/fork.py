@@ -34,7 +34,7 @@ from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
-from refold.replay.partial.sources import MODES, unasked
+from refold.replay.partial.sources import unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.fork_place import edits_in
 from refold.replay.resume.open_ends import open_ends
@@ -46,10 +46,10 @@ Examples:
   refold fork audit.jsonl --program app.py:audit --set "0#3=@result.json"
   refold fork audit.jsonl --program app.py:audit --set "0#3=4" --live
   refold fork audit.jsonl --program app.py:audit --at 17 \\
-         --model openai:gpt-4.1 --tools live --tools app:TOOLS
+         --model openai:gpt-4.1 --source tools=live --tools app:TOOLS
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
   refold fork team.jsonl --again failed --program team.py:team \\
-         --model openai:gpt-4.1 --tools live --tools app:TOOLS
+         --model openai:gpt-4.1 --source tools=live --tools app:TOOLS
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
@@ -67,9 +67,9 @@ the same API, for all later requests.
 After the fork, requests that match the log get their recorded results; any
 other request stops the fork.  With --live, every request after the fork runs
 live, including unchanged ones.  To keep the rest recorded, make one kind live
-with --model SPEC, --tools live, --tool NAME=live or --children live.  A live
-subagent takes the results of each kind from the same source as the root run.
-A fork that stops before its first live request leaves no log.
+with --model SPEC, or --source NAME=live for tools, children or a tool.  A
+live subagent takes the results of each kind from the same source as the root
+run.  A fork that stops before its first live request leaves no log.
 
 Exit code: 0 completed · 5 not completed · 4 a request was not recorded and
 may not run · 1 an edit changes the part before it, or a replay of the new log
@@ -133,14 +133,12 @@ def command(
     foreign_command = command_given()
     if foreign_command is not None:
         refuse_with_command()
-        if {*live.models} & {"live", "stub"}:
-            raise click.UsageError("with -- COMMAND, --model takes the name of a model")
         from refold.cli.commands.foreign_runs import (  # noqa: PLC0415 - wire formats
             fork_foreign,
             resume_foreign,
         )
 
-        model = next((name for name in reversed(live.models) if name != "recorded"), "")
+        model = live.models[-1] if live.models else ""
         asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
         is_sure = live.may_change
         if retry and (at is not None or edits or model):
@@ -186,7 +184,7 @@ def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: 
     run = started(forked.log)
     known = {tool.name for tool in sources.tools}
     left = [f"FILE.py:{offer['name']}" for offer in run.tools if offer["name"] not in known]
-    specs = [spec for spec in live.models if spec not in MODES][-1:]
+    specs = [*live.models[-1:]]
     if not specs and unasked(first_entry(forked.log)):
         specs = ["SPEC"]
     doubts = {doubt.key for doubt in open_ends(forked.log).doubts}

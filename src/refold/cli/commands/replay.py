@@ -19,7 +19,7 @@ from refold.cli.arguments.foreign import (
     refuse_with_command,
     replay_options,
 )
-from refold.cli.arguments.live import Live, live_of, live_options, modes_and_tools, remedied
+from refold.cli.arguments.live import Live, live_of, live_options, remedied
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.outputs import force_option, output_option
@@ -50,7 +50,7 @@ Examples:
   refold replay runs --program audit.py:audit --junit replay.xml
   refold replay answer.jsonl --model openai:gpt-4.1
   refold replay audit.jsonl --program app.py:audit --tools app:TOOLS \\
-         --live --model recorded --compare search=text --twice
+         --live --source model=recorded --compare search=text --twice
   refold replay runs/agent.jsonl -- python agent.py
   refold replay runs/agent.jsonl --list-effects
   refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
@@ -160,10 +160,10 @@ def command(
     LOG can also be a folder, to replay all root logs below it, and can be repeated.  Several
     logs, or one LOG with --timeout or --junit, are replayed in separate processes.
 
-    With --live, or with a live --model, --tools, --children or --tool, the program runs again
-    with live outcomes, and each call is compared with the log: it can be the same, new or missing,
-    or have a different result or different arguments.  Differences that may have been caused by an
-    earlier changed result are marked as consequent.
+    With --live, --model or a live --source, the program runs again with live outcomes, and each
+    call is compared with the log: it can be the same, new or missing, or have a different result or
+    different arguments.  Differences that may have been caused by an earlier changed result are
+    marked as consequent.
 
     With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
     answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
@@ -205,8 +205,7 @@ def command(
     if rules or twice or into:
         option = "--compare" if rules else "--twice" if twice else "--into"
         raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
-    _, tools = modes_and_tools(live.tools)
-    given: dict[str, Any] = {"tools": tools, "volatile": parts_of(foreign.volatile)}
+    given: dict[str, Any] = {"tools": live.tools, "volatile": parts_of(foreign.volatile)}
     given["session"] = live.session
     if is_alone:
         with opened_log(logs[0]) as opened:
