@@ -16,7 +16,7 @@ import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.engine.session import Session
 from refold.replay import render_text
-from refold.tools import MarkdownSection, Prompt, PromptRegistry, dispatch_subagent_tool
+from refold.tools import MarkdownSection, Prompt, PromptRegistry
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ async def lead(run: refold.Run, task: str) -> dict[str, Any]:
 def main() -> None:
     script = {"demo/review": ["They do, and nothing else is needed."]}
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(script)
-    tools: list[refold.Tool] = [dispatch_subagent_tool(prompts=prompts())]
+    tools = refold.subagents("dispatch_subagent", prompts=prompts())
 
     recording = refold.record(
         lead, "Review the finding.", tools=tools, model=model, session=session()

@@ -13,7 +13,6 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import build_dispatch_subagents_tool, file_tools
 
 TASKS = [
     {"objective": "Say what spawn.py shows.", "steps": ["read it", "say it"]},
@@ -36,7 +35,7 @@ SCRIPT: dict[str, Any] = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    tools: list[refold.Tool] = [*file_tools(Path(__file__).parent), build_dispatch_subagents_tool()]
+    tools = [refold.file_tools(Path(__file__).parent), "dispatch_subagents"]
 
     recording = refold.record(
         "agent",

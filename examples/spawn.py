@@ -14,7 +14,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import SpawnProfile, SpawnSettings, file_tools, spawn_tools, with_profiles
+from refold.tools import SpawnProfile, with_profiles
 
 PROFILES = {
     "researcher": SpawnProfile(system_prompt="Find facts in files.", tools=("search_text",)),
@@ -40,13 +40,15 @@ SCRIPT: dict[str, Any] = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    settings = SpawnSettings(enabled=True, profiles=PROFILES)
     system = with_profiles("You coordinate. Spawn agents, then collect their results.", PROFILES)
 
     recording = refold.record(
         "agent",
         {"agent": {"name": "lead", "system": system}, "task": "Explain spawn, and sing of it."},
-        tools=[*file_tools(Path(__file__).parent), *spawn_tools(settings)],
+        tools=[
+            refold.file_tools(Path(__file__).parent),
+            refold.subagents("spawn", profiles=PROFILES),
+        ],
         model=model,
     )
 

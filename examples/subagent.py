@@ -14,7 +14,6 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import file_tools, subagent_tool
 
 SCRIPT: dict[str, Any] = {
     "agent": [
@@ -30,10 +29,8 @@ SCRIPT: dict[str, Any] = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    tools: list[refold.Tool] = [
-        *file_tools(Path(__file__).parent),
-        subagent_tool(timeout_seconds=60),
-    ]
+    limits = refold.Limits(timeout_seconds=60)
+    tools = [refold.file_tools(Path(__file__).parent), refold.subagents("subagent", limits=limits)]
 
     recording = refold.record(
         "agent",
