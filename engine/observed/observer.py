@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.conversation import ConversationPrefix, Conversations
 from refold.engine.events.call_key import scope_above
 from refold.engine.events.events import (
@@ -27,7 +27,15 @@ from refold.engine.events.events import (
 )
 from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
-from refold.engine.observed.openers import Opened, is_answer, opener_of, texts_in
+from refold.engine.observed.links import RESULT
+from refold.engine.observed.openers import (
+    Opened,
+    is_answer,
+    opened_by_result,
+    opener_of,
+    texts_in,
+    told_in,
+)
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
@@ -162,6 +170,8 @@ class Observer:
         """
         seq = self._journal.append(answered, turn.call, turn.seq)
         turn.answer, end = answered, ""
+        if turn.thread.is_beside and answered.status == "ok" and answered.message is not None:
+            turn.thread.told = told_in(turn.asked, answered.message)
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
         is_repeated = turn.is_repeated
@@ -241,6 +251,8 @@ class Observer:
         elif opened is not None:
             thread.last = opened.thread.last
             more = {"how": opened.how}
+        elif asked.messages:
+            self._threads.note_beside(thread)
         self._note_conversation(thread, thread.last, more)
         return thread
 
@@ -336,6 +348,19 @@ class Observer:
             if opened.delegated is not None and not opened.opened:
                 thread.away.append(opened)
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)
+            if opened.beside and not opened.opened:
+                self._link_late(opened, message, messages[: turn - 1], thread.last)
+
+    def _link_late(
+        self, opened: UnansweredCall, message: dict[str, Any], before: Sequence[dict[str, Any]],
+        cause: int,
+    ) -> None:  # fmt: skip
+        """Record that a result shows which conversation its call opened; nothing acts on it."""
+        found = opened_by_result(opened, text_of_json(message.get("content") or ""), before)
+        if found is not None:
+            found.told = ()
+            more: dict[str, Json] = {"call": opened.call, "tool": opened.tool, "how": RESULT}
+            self._note_conversation(found, cause, more)
 
 
 def is_end(answered: ModelAnswered) -> bool:

@@ -6,28 +6,33 @@ below each other. `observed.links` tells whether a link is confirmed later. Pure
 §16.5.
 """
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
 
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.observed.threads import Thread, UnansweredCall, opening, system_of
 from refold.engine.wire.parts.exchange import Asked
 
-How = Literal["handoff", "header", "prompt", "delegation", "continues"]
+How = Literal["handoff", "header", "prompt", "delegation", "continues", "result"]
 """`handoff`: the call's name hands work over, and the request has its result.
 
 `header`: the request names its agent, or the conversation above.
 `prompt`: a text of the call is in the first message, or is that message.
 `delegation`: the call's name hands work over, and the system prompt or the tools differ.
 `continues`: it continues an earlier one, which was shortened.
+`result`: the result of the call holds its whole answer (`opened_by_result`).
 """
 HANDOFF: Final = "handoff"
 
 _LETTERS_MIN: Final = 20
 """A shorter text is evidence only if it is the whole first message."""
 _TEXT_MIN: Final = 3
+_TOLD_MAX: Final = 4096
+"""Letters of a text of an answer that are looked for in results."""
 
 _ANSWERS: Final = re.compile(
     r"final_\w+|submit\w*|respond\w*|StructuredOutput|attempt_completion|complete_task"
@@ -85,6 +90,44 @@ def opener_of(
         return Opened(thread, by, "header")
     found = _alone(pair for pair in named if not _is_twin(asked, pair[0]))
     return Opened(*found, "delegation") if found is not None else None
+
+
+def told_in(asked: Asked, message: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the texts of a last answer; none if there are calls, or its request has a text."""
+    calls = message.get("tool_calls", ())
+    if not all(is_answer(asked, call["name"]) for call in calls):
+        return ()
+    texts = [message.get("content") or "", *(call.get("arguments") for call in calls)]
+    found = tuple(each.strip()[:_TOLD_MAX] for text in texts for each in texts_in(text))
+    said = [text_of_json(each.get("content") or "") for each in asked.messages]
+    return () if any(text in each for text in found for each in said) else found
+
+
+def opened_by_result(
+    call: UnansweredCall, result: str, before: Sequence[Mapping[str, Any]]
+) -> Thread | None:
+    """Return the conversation whose whole answer the result of a call holds, if it is the only one.
+
+    `before` are the messages up to the call: an answer that they have is no evidence.
+    """
+    found = [thread for thread in call.beside if _is_held(thread, result)]
+    if len(found) != 1:
+        return None
+    said = [text_of_json(each.get("content") or "") for each in before]
+    is_seen = any(text in each for text in found[0].told for each in said)
+    return None if is_seen else found[0]
+
+
+def _is_held(thread: Thread, result: str) -> bool:
+    is_free = not (thread.is_opened or thread.whose.above or thread.asking)
+    is_long = sum(map(len, thread.told)) >= _LETTERS_MIN
+    return is_free and is_long and all(_stands(text, result) for text in thread.told)
+
+
+def _stands(text: str, result: str) -> bool:
+    """Return whether a text is in a result, as it is or as JSON."""
+    ways = (json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (False, True))
+    return text in result or any(way in result for way in ways)
 
 
 def is_answer(asked: Asked, tool: str) -> bool:

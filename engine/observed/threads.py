@@ -9,6 +9,8 @@ request never affects its answer. Pure. Rules: CONTRACT.md §16.5.
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
+from operator import attrgetter
 from typing import Final
 
 import attrs
@@ -25,6 +27,10 @@ _SHORTER: Final = re.compile(
     r"|summary of (?:the|our) (?:previous|earlier|prior) conversation"
 )
 """The beginning of summaries that replace earlier messages (Claude Code, Codex, others)."""
+
+
+_WAITING_MAX: Final = 64
+"""Calls that a conversation may turn out to be below."""
 
 
 @attrs.define
@@ -47,6 +53,8 @@ class UnansweredCall:
     then it is the answer itself, nor if its conversation has continued without the result."""
     below: list["Thread"] = attrs.field(factory=list)
     """The conversations below it."""
+    beside: list["Thread"] = attrs.field(factory=list)
+    """Conversations that began while it waited, of which nothing says who opened them."""
 
     @property
     def opened(self) -> int:
@@ -93,6 +101,10 @@ class Thread:
     """Whether caps count it as a subagent: the evidence is strong, or the result was shown."""
     is_past: bool = False
     """Whether a different conversation continues it: none of its calls is waiting."""
+    is_beside: bool = False
+    """Whether calls of others waited when it began."""
+    told: tuple[str, ...] = ()
+    """The texts of its last whole answer, if it `is_beside`; none if its own request has them."""
 
     def next_key(self) -> str:
         """Return the next call key of this conversation's scope."""
@@ -217,6 +229,19 @@ class Threads:
         self._all.append(thread)
         self._identities.setdefault(thread.identity, []).append(thread)
         return thread
+
+    def note_beside(self, thread: Thread) -> None:
+        """Note that a conversation began beside the newest calls that wait."""
+        waiting = (
+            call
+            for one in self._all
+            if not one.is_past and one is not thread
+            for call in one.open.values()
+            if call.waits
+        )
+        for call in nlargest(_WAITING_MAX, waiting, key=attrgetter("seq")):
+            call.beside.append(thread)
+            thread.is_beside = True
 
     def asked(self, thread: Thread, chain: Sequence[str]) -> None:
         """Take note of how far a conversation is."""

@@ -34,6 +34,7 @@ from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
 from refold.engine.observed.binding import FOLDERS, NOTED, Bindings, ValuePlace, places_of
+from refold.engine.observed.links import RESULT, Links
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
@@ -243,6 +244,7 @@ class _Reading:
         self._end: dict[str, str] = {}
         """By call: the chain digest of all that was asked."""
         self._tools: dict[str, Sequence[Any]] = {"": ()}
+        self._links = Links()
 
     def read(self, until: int | None) -> ObservedRecord:
         record: ObservedRecord | None = None
@@ -259,11 +261,15 @@ class _Reading:
                     record.moved = tuple(filter(None, str(entry.meta.get(MOVED, "")).split("_")))
                 else:
                     self._follow(record, entry)
+                    told = entry.kind, entry.call or "", entry.seq, entry.data, entry.cause
+                    self._links.take(*told)
             assert record is not None
             record.entries, record.head = entry.seq + 1, entry.hash
         if record is None:
             list(read_entries(self._path))  # raises: not even its first line is whole
         assert record is not None
+        for scope in [each for each in record.agents if self._links.standing(each) == "dropped"]:
+            record.agents[scope] = record.started_by[scope] = ""
         return record
 
     @contextlib.contextmanager
@@ -345,7 +351,7 @@ class _Reading:
             self._tools[data["digest"]] = data["tools"]
         elif kind == MESSAGES:
             self._chain(data["predecessor"], data["added"])
-        elif kind == CONVERSATION:
+        elif kind == CONVERSATION and data.get("how") != RESULT:
             record.agents[data["scope"]] = data["agent"]
             record.started_by[data["scope"]] = data.get("call", "")
         elif kind == LEFT:

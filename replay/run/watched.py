@@ -121,16 +121,12 @@ class WatchedLog(Reading):
         """Those of them that hand work over."""
         """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
-        self._scopes: dict[int, str] = {}
-        """By entry: the conversation that it belongs to."""
         self._links = Links()
         self._shown: dict[str, _Talk] = {}
         """Conversations with a node."""
         self._beside: dict[str, list[_Talk]] = {}
         """By the conversation above: conversations without a node of their own."""
         self._roots: list[str] = []
-        self._past: set[str] = set()
-        """Conversations that continued under a different scope."""
         self._open = frozenset[str]()
         """Conversations that wait for an answer or a result, if the log has no end."""
         self._files = FileUses()
@@ -166,7 +162,7 @@ class WatchedLog(Reading):
             case events.RunFinished() as finished:
                 self.finished = finished
             case events.Extension(kind=kind, data=data):
-                self._told(kind, data, self._scopes.get(entry.cause or -1, ""))
+                self._told(kind, data)
             case events.ModelAsked() as asked:
                 self._asked(self._talk(call, entry), call, asked)
             case events.ModelAnswered() as answered:
@@ -188,7 +184,7 @@ class WatchedLog(Reading):
                 self._talks[scope_of(call)].ended(call, failed=is_failed, refused=refused)
             case _:
                 pass
-        self._links.take(entry.kind, call, entry.seq, entry.data)
+        self._links.take(entry.kind, call, entry.seq, entry.data, entry.cause)
 
     def _note_files(self, entry: Entry) -> None:
         """Keep which files changed; the transport of an answer is ignored."""
@@ -205,13 +201,10 @@ class WatchedLog(Reading):
 
     # --- conversations -------------------------------------------------------------------
 
-    def _told(self, kind: str, data: Mapping[str, Any], above: str) -> None:
-        """Take an entry that is not a request; `above` is the conversation of its cause."""
+    def _told(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Take an entry that is not a request."""
         if kind == CONVERSATION:
             self._begun(data)
-            if data.get("how") == "continues":
-                self._past.add(above)
-                self._links.continued(above)
         elif kind == TOOLS:
             self._offers[data["digest"]] = tuple(_names_of(data["tools"]))
         elif kind == MESSAGES:
@@ -224,7 +217,7 @@ class WatchedLog(Reading):
         talk.opener, talk.tool = begun.call, begun.tool
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
-        scope = self._scopes[entry.seq] = scope_of(call)
+        scope = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope=scope))
         talk.span.take(entry)
         talk.over = entry.seq
@@ -304,7 +297,7 @@ class WatchedLog(Reading):
         ]
         open_talks = (scope for scope, talk in self._talks.items() if talk.open)
         waiting = () if self.finished is not None else (*map(scope_of, self._ends), *open_talks)
-        self._open = frozenset(waiting) - self._past
+        self._open = frozenset(waiting) - self._links.past
         children = self._below("0", 1)
         own = self._with_beside(_Talk(scope="0"))
         return RunNode(
@@ -355,7 +348,7 @@ class WatchedLog(Reading):
         for key, leaf in self._calls.items():
             if key in self._delegating and scope_of(key) == scope and key not in opened:
                 # What a session goes on as knows what came of its calls.
-                is_done = scope in self._past and leaf.status == UNFINISHED
+                is_done = scope in self._links.past and leaf.status == UNFINISHED
                 status = "completed" if is_done else leaf.status
                 # What a known program hands over, it asks here: nothing was asked.
                 status = REFUSED if status == "failed" and self._profile.name else status

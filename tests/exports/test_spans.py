@@ -18,6 +18,8 @@ from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
 from tests.support.loops import for_each
+from tests.support.watched import record as written
+from tests.support.watched import says, talk, user
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 ROOTS = sorted(path.name for path in LOGS.glob("*.jsonl") if parent_of(path) is None)
@@ -194,3 +196,12 @@ def test_in_no_prefix_is_said_of_what_is_open_that_it_has_ended(
         for seq in waiting.values():
             assert shown[seq].attributes["refold.status"] == "open" or seq not in shown
             assert drawn[seq]["args"]["status"] == "open"
+
+
+def test_a_provisional_link_is_marked(tmp_path: Path) -> None:
+    task = says("", ("c", "Task", {"prompt": "Look into the old cellar."}))
+    begun = [*talk(user("Go."), task), *talk(user("Look into the old cellar."), says("Dust."))]
+    log = written(tmp_path / "a.jsonl", begun, output={"exit_code": 1, "stdout": ""})
+
+    marks = [each.attributes.get("refold.is_provisional") for each in runs(list(Spans(log)))]
+    assert sorted(marks, key=bool) == [None, None, True]

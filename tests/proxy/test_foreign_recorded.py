@@ -81,7 +81,11 @@ def _handed_over(node: RunNode) -> list[tuple[str, str, str]]:
 
 
 HANDED_OVER: Final = {
-    "pydantic_delegate.py": [],  # the topics that it passes on are single words
+    # It passes on single words: only the results show who asked whom.
+    "pydantic_delegate.py": [
+        ("ask_guide", "result", "You are the local guide of Bergen. Give one tip…")
+    ]
+    * 2,
     "agents_handoff.py": [
         ("transfer_to_billing_specialist", "handoff", "billing_specialist"),
     ],

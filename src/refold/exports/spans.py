@@ -200,6 +200,8 @@ class Spans:
             "refold.log_state": node.log_state,
             "refold.requests": node.requests,
             "refold.guarantee": node.guarantee or None,
+            "refold.how": node.how or None,
+            "refold.is_provisional": node.is_provisional or None,
         }
         spent = {
             f"{kind}.{name}": value

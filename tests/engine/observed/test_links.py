@@ -42,7 +42,25 @@ def test_a_conversation_that_continues_under_another_scope_shows_no_results() ->
     """So that its links cannot be confirmed, and are kept."""
     links = Links()
     links.take(BEGAN[0], BEGAN[1], 3, BEGAN[2])
-    links.continued("0/1")
-    links.take(COMPLETED[0], COMPLETED[1], 4, COMPLETED[2])
+    links.take("model.answered", "0/1#3", 4, {})
+    links.take("x-refold.conversation", "", 5, {"scope": "0/2", "how": "continues"}, 4)
+    links.take(COMPLETED[0], COMPLETED[1], 6, COMPLETED[2])
+
+    assert links.standing("0/1/1") == "provisional"
+
+
+def test_a_link_by_the_result_is_below_the_call_wherever_it_began() -> None:
+    links = Links()
+    links.take("x-refold.conversation", "", 1, {"scope": "0/2", "agent": ""})
+    links.take(*RETURNED[:2], 2, RETURNED[2])
+    links.take("x-refold.conversation", "", 3, {"scope": "0/2", "how": "result", "call": "0/1#2"})
+
+    assert (links.standing("0/2"), links.above("0/2")) == ("confirmed", "0/1")
+
+
+def test_what_fetches_an_answer_does_not_continue_its_conversation() -> None:
+    links = Links()
+    links.take(*BEGAN[:2], 1, BEGAN[2])
+    links.take("model.asked", "0/1#4", 2, {"parameters": {"$method": "GET"}})
 
     assert links.standing("0/1/1") == "provisional"

@@ -286,6 +286,50 @@ def test_unrelated_questions_are_roots(watched: Watched) -> None:
     assert [data["scope"] for data in _openings(watched)] == ["0/1", "0/2", "0/3"]
 
 
+TIP = "Eat fish soup at the harbour, for it is fresh."
+QUOTED = 'He said: "Eat soup, it is good."'
+SHARED = "The shop opens at nine and closes at six on all days."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "results", "how"),
+    [
+        ("Food?", TIP, ["soon", f"food: {TIP}"], ["result"]),
+        ("Food?", QUOTED, [json.dumps(QUOTED)], ["result"]),
+        ("Food?", TIP, ["soon", "food: Eat fish soup"], []),
+        ("Food?", "Soup.", ["food: Soup."], []),
+        (f"Say: {TIP}", TIP, [TIP], []),
+        ("Food?", SHARED, [SHARED], []),
+    ],
+)  # fmt: skip
+def test_a_result_that_holds_a_whole_answer_shows_who_asked(
+    question: str, answer: str, results: list[str], how: list[str], watched: Watched
+) -> None:
+    """If the text was nowhere else in sight: of the right one of several calls, and of no cap."""
+    calls = [(f"c{n}", "look", {"topic": "food"}) for n in range(len(results))]
+    first = says("", *calls)
+    watched.talk(S, user(f"Plan. {SHARED}"), answer=first)
+    guide = watched.talk(system("The guide."), user(question), answer=says(answer))
+    told = [result(f"c{n}", text) for n, text in enumerate(results)]
+    watched.talk(S, user(f"Plan. {SHARED}"), first, *told, answer=says("Here is the plan."))
+
+    links = [data for data in _openings(watched) if "call" in data]
+
+    assert [(data["scope"], data["how"]) for data in links] == [("0/2", each) for each in how]
+    assert [data["call"] for data in links] == [f"0/1#{len(results) + 1}"] * len(how)
+    assert (guide.thread.is_opened, guide.thread.is_counted) == (False, False)
+
+
+def test_two_conversations_with_one_answer_are_linked_to_no_call(watched: Watched) -> None:
+    first = says("", ("c", "look", {"topic": "food"}))
+    watched.talk(S, U, answer=first)
+    for name in ("one", "two"):
+        watched.talk(system(name), user("Food?"), answer=says(TIP))
+    watched.talk(S, U, first, result("c", TIP), answer=says("Done."))
+
+    assert not [data for data in _openings(watched) if "call" in data]
+
+
 def test_a_compacted_history_stays_the_same_conversation(watched: Watched) -> None:
     """By system prompt and first message; what is new in it is stored."""
     watched.talk(S, U, answer=says("one"))

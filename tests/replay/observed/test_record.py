@@ -14,6 +14,8 @@ from refold.replay.observed.record import read_record
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import record, says, talk, user
 
+FAILED = {"exit_code": 1, "stdout": "", "stdout_bytes": 0}
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
@@ -177,3 +179,15 @@ def test_what_was_taken_out_of_a_request_is_known(tmp_path: Path) -> None:
 
     assert [turn.is_marked for turn in found.turns] == [False, False, True, True, True]
     assert [turn.asked for turn in found.turns] == [one.asked for one in exchanges]
+
+
+def test_a_link_that_the_caller_dropped_names_nobody(tmp_path: Path) -> None:
+    """Neither in a report of a replay nor in a diff."""
+    brief = "Look into the old cellar."
+    task = says("", ("c", "Task", {"subagent_type": "scout", "prompt": brief}))
+    begun = [*talk(user("Go."), task), *talk(user(brief), says("Dust."))]
+    kept = read_record(record(tmp_path / "a.jsonl", begun, output=FAILED))
+    dropped = read_record(record(tmp_path / "b.jsonl", begun))
+
+    assert kept.agents["0/1/1"] == "scout"
+    assert (dropped.agents["0/1/1"], dropped.started_by["0/1/1"]) == ("", "")

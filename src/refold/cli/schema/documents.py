@@ -102,7 +102,7 @@ def _sensitivity() -> Schema:
 
 
 def _show() -> Schema:
-    hows = ["", "handoff", "header", "delegation", "prompt", "continues", "observed"]
+    hows = ["", "handoff", "header", "delegation", "prompt", "continues", "result", "observed"]
     tree = _below_itself(
         RunNode,
         "run",
