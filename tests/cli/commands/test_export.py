@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 from click.testing import Result
+from pyarrow.parquet import read_table
 
 from refold.cli.commands import export
 from refold.exports import otlp
@@ -225,3 +226,21 @@ def test_options_of_other_forms_are_refused(invoke: Invoke) -> None:
     assert invoke("export", log, "--to", "parquet", "--diff", log).exit_code == 2
     assert invoke("export", log, "--to", "parquet", "--endpoint", "http://x").exit_code == 2
     assert invoke("export", log, "--to", "perfetto", "--diff", log).exit_code == 2
+
+
+def test_tables_have_many_runs_and_leave_out_what_is_not_one(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """It is reported, and ends nothing."""
+    for name in ("runs", "runs/july"):
+        shutil.copytree(survey_log.parent, tmp_path / name)
+    (tmp_path / "runs" / "bad.jsonl").write_text("no log\n")
+
+    said = invoke("export", tmp_path / "runs", "--to", "parquet", "-o", tmp_path / "tables")
+
+    assert said.exit_code == 3
+    assert "bad.jsonl is left out: " in said.stderr
+    runs = read_table(tmp_path / "tables" / "runs.parquet")
+    agents = read_table(tmp_path / "tables" / "agents.parquet")
+    assert (runs.num_rows, agents.num_rows) == (2, 8)
+    assert runs["agents"].to_pylist() == [4, 4]

@@ -73,8 +73,7 @@ def test_people_read_a_run_on_one_line_its_log_before_the_rest(
     [
         (["--status", "completed"], 1),
         (["--status", "running", "--status", "failed"], 0),
-        (["--program", "survey"], 1),
-        (["--program", "audit"], 0),
+        (["--text", "survey_tree"], 1),
         (["--since", "1970-01-01"], 1),
         (["--since", "2999-01-01"], 0),
         (["--since", "40000d"], 1),

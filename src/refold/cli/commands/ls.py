@@ -65,7 +65,6 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
     metavar="STATUS",
     help=f"Only runs with this status; can be repeated. One of {', '.join(_STATUSES)}.",
 )
-@click.option("--program", default="", help="Only runs whose program name contains this.")
 @click.option(
     "--since",
     callback=moment,
@@ -99,7 +98,6 @@ def command(
     places: tuple[Path | StoredRun, ...],
     is_tree: bool,
     status: tuple[str, ...],
-    program: str,
     since: float | None,
     text: str,
     last: int | None,
@@ -113,7 +111,7 @@ def command(
     `broke_off`.
     """
     if any(isinstance(each, StoredRun) for each in places):
-        asked = (is_tree, status, program, since, text, is_notable, last, sort, other)
+        asked = (is_tree, status, since, text, is_notable, last, sort, other)
         return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
     paths, advice = _places(places)
     if other is not None:  # a log is listed, compared, and read once
@@ -121,7 +119,7 @@ def command(
     where = few([*map(output.shown_path, paths)], _SHOWN)
     with output.progress(f"reading {where}"), keeping(KeptFolds(cache_folder())):
         listed = runs_of(paths, is_whole=bool(text))
-        found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
+        found = [each for each in listed if _is_asked_for(each, status, since, text)]
         found = [each for each in found if _is_notable(each)] if is_notable else found
         found = sorted(found, key=_SORTS[sort]) if sort else found
         found = found[-last:] if last else found
@@ -261,9 +259,7 @@ def _print_sums(found: list[ListedRun]) -> None:
     output.line((line, "bold"))
 
 
-def _is_asked_for(
-    run: ListedRun, status: tuple[str, ...], program: str, since: float | None, text: str
-) -> bool:
+def _is_asked_for(run: ListedRun, status: tuple[str, ...], since: float | None, text: str) -> bool:
     labels = [f"{name}={value}" for name, value in run.labels.items()]
     whole = [compact(each, sys.maxsize) for each in run.texts] if text else []
     told = "\n".join(
@@ -271,7 +267,6 @@ def _is_asked_for(
     ).lower()
     return (
         (not status or run.status in status)
-        and program in run.program
         and (since is None or run.wall_us >= since * 1_000_000)
         and text.lower() in told
     )

@@ -63,7 +63,7 @@ Examples:
   refold verify runs
   refold verify runs/*.jsonl --json
   refold verify runs --executor dask:tcp://scheduler:8786
-  refold verify runs/audit.jsonl --expect-head 5859a211…
+  refold verify runs/audit.jsonl --heads 5859a211…
   refold verify runs/audit.jsonl --same-as runs/again.jsonl
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
   refold verify runs --write-heads /elsewhere/heads.txt
@@ -79,31 +79,16 @@ end, another head, or with --trust not authentic.
 """
 
 
-def _whole_head(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    """Return a head in the form of logs; refuse texts that are not a whole head."""
-    head = (given or "").strip().lower()
-    if head.strip("0123456789abcdef"):
-        raise click.UsageError(f"a head consists of {_HEAD_DIGITS} hex digits")
-    if given is not None and len(head) != _HEAD_DIGITS:
-        raise click.UsageError(
-            f"a head consists of {_HEAD_DIGITS} hex digits, this one of {len(head)}"
-        )
-    return head or None
-
-
 @click.command("verify", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
-@click.option(
-    "--expect-head", metavar="HASH", callback=_whole_head,
-    help="Expected head of a single LOG.",
-)  # fmt: skip
 @click.option(
     "--same-as", metavar="LOG|DIGEST", type=PLACE,
     help="Another run, or its digest; exit with status 1 if the runs differ.",
 )  # fmt: skip
 @click.option(
-    "--heads", metavar="URL|FILE", default="",
-    help="Store or file with the expected heads; reports logs that were replaced or removed.",
+    "--heads", metavar="HASH|FILE|URL", default="",
+    help="Expected head of a single LOG, or a file or store with heads; reports logs that were "
+    "replaced or removed.",
 )  # fmt: skip
 @output_option(
     "--write-heads", kind="heads", text="Write the heads of all sound logs to this file, for "
@@ -124,7 +109,6 @@ def _whole_head(_context: click.Context, _option: click.Parameter, given: str | 
 def command(
     *,
     logs: tuple[Path | StoredRun, ...],
-    expect_head: str | None,
     same_as: Path | StoredRun | None,
     heads: str,
     write_heads: OutputFile | None,
@@ -135,29 +119,27 @@ def command(
     """Check logs, including the logs of their descendants.
 
     Nothing is executed.  To detect a log that was replaced, store the head that is printed by a
-    recording and pass it as --expect-head, or store heads with --write-heads.
+    recording, or those of many logs with --write-heads, and pass them as --heads.
 
     LOG can also be a folder, to check all root logs below it, or the URL of a store, to check all
     of its runs.
     """
     is_many = executor is not None or any(_is_folder(log) for log in logs)
-    of_one = {"--expect-head": expect_head, "--same-as": same_as, "--salvage": out}
+    kept = _Kept.of(heads)
+    of_one = {"--heads HASH": kept.hash, "--same-as": same_as, "--salvage": out}
     for option, value in of_one.items():
-        if value is not None and (is_many or len(logs) > 1):
+        if value and (is_many or len(logs) > 1):
             raise click.UsageError(f"{option} needs exactly one LOG")
-    if expect_head is not None and heads:
-        raise click.UsageError("--expect-head cannot be used with --heads")
     if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
         raise click.UsageError(
             "--executor needs folders of logs, and cannot be used with --heads or --trust"
         )
-    kept = _Kept.of(heads)
     if executor is not None:
         found = _spread([log for log in logs if isinstance(log, Path)], executor)
     elif is_many:
         found = _all_below(logs, kept, trust)
     else:
-        found = [_one(log, expect_head, kept, trust, is_salvaged=out is not None) for log in logs]
+        found = [_one(log, kept, trust, is_salvaged=out is not None) for log in logs]
     if write_heads is not None:
         folders = [each for each in logs if isinstance(each, Path) and each.is_dir()]
         write_heads.write(b"".join(_kept_head(each, folders) for each in found if each.is_fine))
@@ -182,48 +164,49 @@ def _is_folder(log: Path | StoredRun) -> bool:
 
 @attrs.frozen
 class _Kept(Value):
-    """The heads that are kept elsewhere: in a store, in a file, or none."""
+    """The heads that are kept elsewhere: one, those in a store or in a file, or none."""
 
+    hash: str = ""
     store: ObjectStore | None = None
     file: "HeadsFile | None" = None
 
     @classmethod
     def of(cls, place: str) -> "_Kept":
-        """Return the heads at a URL or in a file; an empty place for none."""
-        if not place:
-            return cls()
+        """Return a head, or those at a URL or in a file; an empty place for none.
+
+        Raises:
+            UsageError: it is a part of a head.
+        """
         if "://" in place:
             return cls(store=ObjectStore(place))
+        text = place.strip().lower()
+        if not text or (not text.strip("0123456789abcdef") and not Path(place).exists()):
+            if len(text) not in (0, _HEAD_DIGITS):
+                raise click.UsageError(
+                    f"a head consists of {_HEAD_DIGITS} hex digits, this one of {len(text)}"
+                )
+            return cls(hash=text)
         from refold.store.kept_heads import HeadsFile  # noqa: PLC0415 - only with --heads
 
         return cls(file=HeadsFile(Path(place)))
 
-    def verified(
-        self,
-        log: OpenedLog,
-        folder: Path | None,
-        trust: Path | None,
-        expect_head: str | None = None,
-    ) -> "_Verified":
+    def verified(self, log: OpenedLog, folder: Path | None, trust: Path | None) -> "_Verified":
         """Verify a log, found below a folder, with the head that is kept of it."""
-        expected = ""
-        if self.file is not None or self.store is not None:
-            try:
-                expect_head = self._head(log.given, folder)
-            except LogMissing:
-                expected = _NOT_KEPT
-        found = verify(log.path, expect_head=expect_head, trust=trust)
-        if not expected and (self.file is not None or self.store is not None):
-            is_other = any(damage.what == OTHER_HEAD for damage in found.root.damage)
-            expected = "other" if is_other else "same"
-        return _Verified(found, log, expected)
+        try:
+            head = self._head(log.given, folder)
+        except LogMissing:
+            return _Verified(verify(log.path, trust=trust), log, _NOT_KEPT)
+        found = verify(log.path, expect_head=head or None, trust=trust)
+        is_other = any(damage.what == OTHER_HEAD for damage in found.root.damage)
+        return _Verified(found, log, head and ("other" if is_other else "same"))
 
     def _head(self, log: Path | StoredRun, folder: Path | None) -> str:
         if self.file is not None:
             return self.file.head(log if isinstance(log, Path) else Path(log.name), folder)
+        if self.store is None:
+            return self.hash
         from refold.store.manifest import head_in  # noqa: PLC0415 - only with a store
 
-        assert self.store is not None, "a file or a store"
         return head_in(self.store, Path(log.name).name)
 
 
@@ -257,14 +240,13 @@ class _Verified(Value):
 
 def _one(
     given: Path | StoredRun,
-    expect_head: str | None,
     kept: _Kept,
     trust: Path | None,
     *,
     is_salvaged: bool,
 ) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
-        verified = kept.verified(log, None, trust, expect_head)
+        verified = kept.verified(log, None, trust)
         if not output.is_json():
             describe(verified.verification, log, verified.expected)
             is_damaged = any(each.broken for each in verified.verification.logs)
