@@ -871,6 +871,8 @@ class ContentMissing(Detailed, LogError):
     place: str
     """The place where it should be; empty for none."""
     why: str
+    what: str = "content missing"
+    """`content missing` or `content damaged`."""
 
     def __str__(self) -> str:
         place = f" in {self.place}" if self.place else ""

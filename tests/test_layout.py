@@ -202,7 +202,7 @@ SHELL: Final = {
     "engine/kernel/kernel.py": ("threads", "asks which thread runs, starts none"),
     "engine/recording/ledger.py": ("threads", "a run may be fenced from another thread"),
     "engine/log/blobs.py": ("files", "keeps large strings"),
-    "engine/log/gaps.py": ("files", "looks for large strings"),
+    "engine/log/beside.py": ("files", "looks for large strings, and writes packs"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
     "engine/log/names.py": (
         "files clock random",
@@ -265,6 +265,7 @@ SHELL: Final = {
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
+    "engine/workspace/store.py": ("files", "keeps contents in a repository of its own"),
     "engine/workspace/inside.py": ("files random", "reads and writes a folder, inside it"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),

@@ -11,7 +11,7 @@ Imports `ports`, `events`, `encoding` and `errors`.  Rules: CONTRACT.md §3, §4
     descriptors    complete writes, and logs that stay open during a command
     reader         entries, verified as they are read
     damage         damage of a log, with its place
-    gaps           large strings that are missing
+    beside         large strings that are missing, and packs of git
     recovery       a torn tail is cut off and kept
     salvaging      copies the valid part of a damaged log
     pack           a tree of logs as one file

@@ -53,7 +53,8 @@ BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
 _AA: Final = re.compile(r"[0-9a-f]{2}\Z")
 _OWN: Final = re.compile(
-    r"([0-9a-f]{2})/(\1[0-9a-f]{62}|\.[0-9a-f]{64}\.[0-9a-f]{8})\Z|\d+\.pack\Z"
+    r"([0-9a-f]{2})/(\1[0-9a-f]{62}|\.[0-9a-f]{64}\.[0-9a-f]{8})\Z|"
+    r"\d+\.pack\Z|\.refold-unfinished\.[0-9a-f]{8}\Z"
 )
 """A path within a folder of large texts or contents: a text, an unfinished one, a pack of git."""
 _DIRECTORY: Final = os.O_RDONLY | DIRECTORY | CLOEXEC

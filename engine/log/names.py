@@ -155,14 +155,6 @@ def files_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + FILES_SUFFIX)
 
 
-def packs_of(path: Path) -> list[Path]:
-    """Return the packs of git beside the log at `path`: one that was unpacked may have some."""
-    files = files_of(path)
-    if files.is_symlink() or not files.is_dir():  # `glob` would list it all the same
-        return []
-    return [one for one in sorted(files.glob("*.pack")) if one.is_file() and not one.is_symlink()]
-
-
 def signature_of(path: Path) -> Path:
     """Return where the signature of the log at `path` lies (§5.5)."""
     return path.parent / (path.name + SIGNATURE_SUFFIX)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
+from refold.engine.log.beside import named_blobs
 from refold.engine.log.blobs import BLOB, BlobStore
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, placed
-from refold.engine.log.gaps import named_blobs
 from refold.engine.log.names import (
     PACKED_SUFFIX,
     SIGNATURE_SUFFIX,
@@ -87,7 +87,7 @@ def pack(
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     parts = _parts(top)
     if objects is not None:
-        parts += contents_beside(top, objects)
+        parts += objects_beside(top, objects)
     _refuse_too_much(top, parts)
     check_place(packed)
     try:
@@ -103,11 +103,9 @@ def pack(
     return packed
 
 
-def contents_beside(top: Path, objects: Iterable[Path]) -> list[tuple[Path, str]]:
-    """Return the contents of files that go with a log and these packs of git, and their names."""
-    own = files_of(top)
-    contents = [(each, str(each.relative_to(top.parent))) for each in BlobStore(own).files()]
-    return [*contents, *((each, f"{own.name}/{each.name}") for each in objects)]
+def objects_beside(top: Path, objects: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Return packs of git that go with a log, and their names."""
+    return [(each, f"{files_of(top).name}/{number}.pack") for number, each in enumerate(objects)]
 
 
 def _parts(top: Path) -> list[tuple[Path, str]]:
@@ -279,12 +277,13 @@ def odd_name(names: list[str]) -> str | None:
         return top
     try:
         root = root_of(Path(top))
-        folders = [each.name for each in (blobs_of(Path(top)), files_of(Path(top)))]
+        blobs, files = blobs_of(Path(top)).name, files_of(Path(top)).name
         for name in names:
             folder, _, inner = name.partition("/")
-            is_pack = folder == folders[1] and _PACK.fullmatch(inner)
-            is_blob = folder in folders and (BLOB.match(inner) or is_pack)
-            if not (is_blob or _is_log(name, top, root)) or "\0" in name:
+            is_beside = (folder == blobs and BLOB.match(inner)) or (
+                folder == files and _PACK.fullmatch(inner)
+            )
+            if not (is_beside or _is_log(name, top, root)) or "\0" in name:
                 return name
     except LogNameRefused:
         return top

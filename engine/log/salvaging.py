@@ -30,19 +30,12 @@ from refold.engine.events.events import (
     RunStarted,
 )
 from refold.engine.events.outcome import ChildRef
-from refold.engine.log.blobs import BlobBroken, BlobStore
+from refold.engine.log.beside import add_pack, broken_packs, named_blobs, packs_of
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import ChainEnd, Damage
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
-from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, parts_of
-from refold.engine.log.names import (
-    blobs_of,
-    check_place,
-    check_root,
-    child_path,
-    files_of,
-    packs_of,
-)
+from refold.engine.log.names import blobs_of, check_place, check_root, child_path, files_of
 from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.engine.log.recovery import sync_path
 from refold.engine.log.writer import LogWriter
@@ -98,7 +91,7 @@ class Salvaged:
     blobs: int
     """Large strings kept."""
     contents: int
-    """Contents of files kept (CONTRACT.md §16.16)."""
+    """Packs with contents of files kept (CONTRACT.md §16.16)."""
     head: str
     """Of the new log, its note included."""
 
@@ -265,16 +258,9 @@ def _copy_blobs(logs: list[Prefix], new: Path) -> int:
 
 
 def _copy_contents(log: Path, new: Path) -> int:
-    """Keep all contents of files that are whole, and packs of git: those that are lost are few."""
-    store, inside, kept = BlobStore(files_of(new)), BlobStore(files_of(log)), 0
-    for file in inside.files():
-        with contextlib.suppress(BlobBroken):
-            store.put(inside.content(file.name, file.stat().st_size))
-            kept += 1
-    for pack in packs_of(log):
-        files_of(new).mkdir(mode=0o700, exist_ok=True)
-        shutil.copyfile(pack, files_of(new) / pack.name, follow_symlinks=False)
-    return kept
+    """Keep the packs with contents of files that are whole."""
+    whole = {*packs_of(log)} - {*broken_packs(log)}
+    return len([add_pack(files_of(new), pack) for pack in packs_of(log) if pack in whole])
 
 
 def _copy(source: Prefix, target: Path) -> None:

@@ -1,7 +1,7 @@
 """The folder that a watched command works in: its log entries, and its files' contents.
 
-Input and output: trees, of a folder on disk or of a log. Their contents are in `<stem>.files/`
-beside the log, or in the git repository of the folder, which is only read. All programs that git
+Input and output: trees, of a folder on disk or of a log. Their contents are objects of git, in
+packs beside the log or in the repository of the folder, which is only read. All programs that git
 would run for a user are disabled. Imports `log`, `events`, `encoding` and `errors`. Rules:
 CONTRACT.md §16.16.
 
@@ -9,10 +9,10 @@ CONTRACT.md §16.16.
     tree         a tree: the differences from commits of git; its list and its digest
     entries      the data of `x-refold.folder`: the start, changes, the end
     git          queries git, which writes and runs nothing
-    status       the output of `git status`
     inside       reads and writes a folder that may be hostile: no path leads out of it
     left_out     chooses the recorded folder, and the files to leave out
     made         finds commits and tags that are new in the object stores
+    store        keeps contents as objects of git
     scanning     scans a folder on disk
     diffs        differences of two contents, in lines
     watching     the folder while a command works in it

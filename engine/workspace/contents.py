@@ -1,70 +1,39 @@
-"""The contents of a tree's files: beside the log, or in the repository of the folder.
+"""The contents of a tree's files: of packs beside the log, or of the repository of the folder.
 
-Stored contents are in `<stem>.files/<aa>/<digest>` beside the log, like blobs but separate: a pack,
-a page and a store include them only on request. Rules: CONTRACT.md §16.16.
+Rules: CONTRACT.md §16.16.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Self
 
 from refold.engine.errors import ContentMissing
-from refold.engine.log.blobs import BlobBroken, BlobStore
-from refold.engine.log.names import files_of
+from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
-from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects
-from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from refold.engine.workspace.git import Git, RepositoryObjects
+from refold.engine.workspace.tree import FileTree, TreeEntry
 
 
 class Contents:
-    """Reads the contents of one log's files."""
+    """Reads the contents of one log's files; a context manager."""
 
-    def __init__(self, log: Path, gits: Mapping[str, Git]) -> None:
-        """Take the log, and the repository of each base, by the path of the base."""
-        self._store = BlobStore(files_of(log))
-        self._objects = {path: RepositoryObjects(git) for path, git in gits.items()}
+    def __init__(self, git: Git) -> None:
+        """Take a repository of this process with all objects that are here."""
+        self._objects = RepositoryObjects(git)
 
-    @classmethod
-    def here(cls, log: Path, folder: str, tree: FileTree) -> Self:
-        """Return a reader that looks into the repositories of the folder where it was recorded."""
-        return cls(log, {base.path: Git(Path(folder, base.path)) for base in tree.bases})
-
-    def content(self, entry: TreeEntry, tree: FileTree) -> bytes:
-        """Return a file's content, a link's text, or empty for a folder; `tree` has the bases.
+    def content(self, entry: TreeEntry) -> bytes:
+        """Return a file's content, a link's text, or empty for a folder.
 
         Raises:
             ContentMissing: it no longer exists, was left out, or has changed.
         """
-        match entry.kind:
-            case "own" | "cut":
-                return self.own(entry.value, entry.size or 0)
-            case "git":
-                base = tree.base_of(entry.path)
-                objects = self._objects.get(base.path) if base is not None else None
-                if objects is None:
-                    raise ContentMissing(paths.as_text(entry.path), "", "no repository is known")
-                return objects.blob(entry.value)
-            case "link":
-                return entry.value.encode(errors="surrogateescape")
-            case "folder" | "commit":
-                return b""
-            case _:
-                raise ContentMissing(paths.as_text(entry.path), "", f"left out: {entry.value}")
-
-    def own(self, named: str, size: int) -> bytes:
-        """Return a content that is stored beside the log.
-
-        Raises:
-            ContentMissing: it does not exist, is too large, or has changed.
-        """
-        if size > CONTENT_MAX:
-            why = f"expected at most {CONTENT_MAX} bytes, found {size}"
-            raise ContentMissing(named, "the log", why)
-        try:
-            return self._store.content(named, size)
-        except BlobBroken as broken:
-            why = f"{broken.what}: expected {broken.expected}, found {broken.found}"
-            raise ContentMissing(named, "the log", why) from None
+        if entry.kind in ("folder", "commit"):
+            return b""
+        if entry.kind not in ("git", "cut"):
+            raise ContentMissing(paths.as_text(entry.path), "", f"left out: {entry.value}")
+        content = self._objects.blob(entry.value)
+        if entry.digest and (digest_only(content), len(content)) != (entry.digest, entry.size):
+            why = f"expected {entry.size} bytes with the digest {entry.digest}, found others"
+            raise ContentMissing(paths.as_text(entry.path), "the log", why, "content damaged")
+        return content
 
     def whole(self, tree: FileTree) -> FileTree:
         """Return a tree with all files of its bases.
@@ -73,20 +42,11 @@ class Contents:
             ContentMissing: a base is not there any more.
             FolderRefused: together they name what no tree may name.
         """
-        return tree.whole({base.path: self._files(base) for base in tree.bases})
-
-    def _files(self, base: Base) -> list[TreeEntry]:
-        if (objects := self._objects.get(base.path)) is None:
-            raise ContentMissing(base.tree, paths.as_text(base.path), "no repository is known")
-        return objects.files(base.tree, base.path)
-
-    def close(self) -> None:
-        """End what reads."""
-        for objects in self._objects.values():
-            objects.close()
+        return tree.whole({one.path: self._objects.files(one.tree, one.path) for one in tree.bases})
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """End what reads."""
+        self._objects.close()

@@ -158,8 +158,6 @@ class FileChange:
     """`None` where there was nothing."""
     after: TreeEntry | None
     """`None` where there is nothing now."""
-    is_base: bool = False
-    """Whether the path is now again as in the base of the tree, which may be not at all."""
     added: int | None = None
     """Lines; `None` if unknown: for a content that is not text, or is too long."""
     removed: int | None = None
@@ -170,7 +168,7 @@ class FileChange:
         """Return the line of a list of changes."""
         before, after = (one.as_json()[1:] if one else None for one in (self.before, self.after))
         counts = [self.added, self.removed]
-        return [paths.as_text(self.path), before, after, self.is_base, *counts, list(self.calls)]
+        return [paths.as_text(self.path), before, after, *counts, list(self.calls)]
 
     @classmethod
     def of_json(cls, line: Any) -> Self:
@@ -181,7 +179,7 @@ class FileChange:
         """
         match line:
             case [
-                str(path), list() | None as before, list() | None as after, bool(is_base),
+                str(path), list() | None as before, list() | None as after,
                 int() | None as added, int() | None as removed, [*calls],
             ] if all(isinstance(call, str) for call in calls) and before != after:  # fmt: skip
                 start, end = (
@@ -189,11 +187,9 @@ class FileChange:
                     for one in (before, after)
                 )
             case _:
-                expected = "[path, before, after, is base, added, removed, calls]"
+                expected = "[path, before, after, added, removed, calls]"
                 raise FolderRefused("changes", expected, f"{line!r:.80}")
-        found = cls(
-            paths.checked(paths.of_text(path)), start, end, is_base, added, removed, tuple(calls)
-        )
+        found = cls(paths.checked(paths.of_text(path)), start, end, added, removed, tuple(calls))
         if any(one is not None and one.kind == "gone" for one in (start, end)):
             raise FolderRefused(path, "null for a missing file", "gone")
         return found
@@ -223,7 +219,6 @@ class FolderStarted:
             "below": paths.as_text(self.below),
             "log": paths.as_text(self.log),
             "tree": self.tree.text,
-            "digest": self.tree.digest,
             "by_git": self.by_git,
             "repositories": [one.as_json() for one in self.repositories],
         }
@@ -235,8 +230,6 @@ class FolderChanged:
     """Files changed since the entry before; at the end also where none did."""
 
     changes: tuple[FileChange, ...]
-    digest: str
-    """Of the tree that is there now."""
     calls: tuple[str, ...] = ()
     """Call keys of those that were in progress: what changed was changed by one of them, or by
     what runs in the background; empty where none was."""
@@ -253,7 +246,6 @@ class FolderChanged:
         data: dict[str, Any] = {
             "when": "end" if self.is_end else "change",
             "changes": as_lines(one.as_json() for one in self.changes),
-            "digest": self.digest,
             "calls": list(self.calls),
             "made": as_lines(one.as_json() for one in self.made),
             "altered": [paths.as_text(path) for path in self.altered],
@@ -290,12 +282,10 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
     match data:
         case {
             "when": "start", "path": str(path), "below": str(below), "log": str(log),
-            "tree": str(text), "digest": str(digest), "by_git": int(by_git),
+            "tree": str(text), "by_git": int(by_git),
             "repositories": [*said],
         }:  # fmt: skip
             tree = FileTree.of_text(text)
-            if tree.digest != digest:
-                raise FolderRefused("the list", f"the digest {digest:.64}", tree.digest)
             path, below, log = map(paths.of_text, (path, below, log))
             if not path.startswith("/"):
                 raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
@@ -304,8 +294,8 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             below, log = (each and paths.checked(each) for each in (below, log))
             return FolderStarted(path, below, tree, repositories, by_git, log)
         case {
-            "when": "change" | "end" as when, "changes": str(text), "digest": str(digest),
-            "calls": [*calls], "made": str(lines), "altered": [*altered],
+            "when": "change" | "end" as when, "changes": str(text), "calls": [*calls],
+            "made": str(lines), "altered": [*altered],
         } if all(isinstance(each, str) for each in (*calls, *altered)):  # fmt: skip
             told = data.get("repositories")
             changes = tuple(map(FileChange.of_json, json_lines(text)))
@@ -313,15 +303,15 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
             made = tuple(map(MadeObject.of_json, json_lines(lines)))
             ends = when == "end"
             left = tuple(paths.checked(paths.of_text(each)) for each in altered)
-            return FolderChanged(changes, digest, tuple(calls), repositories_now, ends, made, left)
+            return FolderChanged(changes, tuple(calls), repositories_now, ends, made, left)
         case {"when": "lost", "why": str(why)}:
             return FolderLost(why)
         case _:
             raise FolderRefused("when", "start, change, end or lost", f"{dict(data)!r:.80}")
 
 
-def contents_named(entry: FolderEntry) -> Iterator[tuple[str, str, int]]:
-    """Yield the contents beside the log that an entry names first: path, digest, size in bytes."""
+def contents_named(entry: FolderEntry) -> Iterator[TreeEntry]:
+    """Yield the contents beside the log that an entry names first."""
     repositories: Iterable[Repository] = ()
     if isinstance(entry, FolderStarted):
         files: Iterable[TreeEntry | None] = entry.tree.differs
@@ -332,12 +322,15 @@ def contents_named(entry: FolderEntry) -> Iterator[tuple[str, str, int]]:
     else:
         files = ()
     for each in files:
-        if each is not None and each.kind in ("own", "cut"):
-            yield each.path, each.value, each.size or 0
+        if each is not None and each.digest:
+            yield each
     for repository in repositories:
-        for path, _, _, _, named, size in repository.staged():
-            if named:
-                yield path, named, size
+        for path, mode, named, _, digest, size in repository.staged():
+            if digest:
+                yield TreeEntry(path, mode, "git", named, size, digest)
+
+
+_UNKNOWN: Final = TreeEntry("", "", "gone")
 
 
 class FolderState:
@@ -359,24 +352,14 @@ class FolderState:
         self.altered: set[str] = set()
         """Paths that git ignores, and that changed."""
         self._differs: dict[str, TreeEntry] = {}
-        self._digest = ""
-        self._tree: FileTree | None = FileTree()
-        """`None` until somebody asks: a list of all files for each change takes too long."""
+        self._in_base: dict[str, TreeEntry | None] = {}
+        """What the bases have at the paths that have changed."""
 
     @property
     def tree(self) -> FileTree:
-        """The tree that is there now; empty before the start.
-
-        Raises:
-            FolderRefused: the changes lead to a tree whose digest differs from the recorded one.
-        """
-        if self._tree is None:
-            assert self.started is not None
-            found = FileTree.of(self.started.tree.bases, self._differs.values())
-            if found.digest != self._digest:
-                raise FolderRefused("changes", f"a tree of {self._digest:.64}", found.digest)
-            self._tree = found
-        return self._tree
+        """The tree that is there now; empty before the start."""
+        bases = self.started.tree.bases if self.started is not None else ()
+        return FileTree.of(bases, self._differs.values())
 
     def apply(self, entry: FolderEntry) -> None:
         """Take the next entry.
@@ -388,8 +371,9 @@ class FolderState:
             case FolderStarted():
                 if self.started is not None:
                     raise FolderRefused("when", "one start", "another")
-                self.started, self._tree = entry, entry.tree
+                self.started = entry
                 self._differs = dict(entry.tree.by_path)
+                self._in_base = dict.fromkeys(self._differs, _UNKNOWN)
                 self.repositories = entry.repositories
             case FolderLost(why=why):
                 self.lost = why
@@ -397,7 +381,6 @@ class FolderState:
                 if self.started is None or self.lost:
                     raise FolderRefused("when", "a start before changes", "none")
                 self._change(entry.changes)
-                self._tree, self._digest = None, entry.digest
                 self.made += entry.made
                 self.altered |= {*entry.altered}
                 self.is_ended = entry.is_end
@@ -411,8 +394,8 @@ class FolderState:
             raise FolderRefused("changes", "each path once", "the same path twice")
         for change in changes:
             self.states.setdefault(change.path, set()).update((change.before, change.after))
-            if change.is_base:
+            gone = TreeEntry(change.path, "", "gone")
+            if change.after == self._in_base.setdefault(change.path, change.before):
                 self._differs.pop(change.path, None)
             else:
-                gone = TreeEntry(change.path, "", "gone")
                 self._differs[change.path] = change.after or gone

@@ -9,12 +9,12 @@ it reads would never end. Rules: CONTRACT.md §16.16.
 import contextlib
 import hashlib
 import os
+import re
 import select
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self
 
 import attrs
 
@@ -25,7 +25,7 @@ from refold.engine.workspace.tree import ENTRIES_MAX, Kind, TreeEntry
 _OFF: Final = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.quotePath=false",
     "diff.external=", "protocol.allow=never",
-    "status.submoduleSummary=false", "submodule.recurse=false",
+    "submodule.recurse=false", "core.bigFileThreshold=16m",
 )  # fmt: skip
 _VARIABLES: Final[Mapping[str, str]] = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -48,6 +48,7 @@ CONTENT_MAX: Final = 256 * 1024**2
 """Bytes of one file: a stranger's pack may hold gigabytes in a few kilobytes."""
 _CHUNK: Final = 1 << 20
 _FOLDER: Final = b"040000 "
+_QUOTED: Final = re.compile(r'["\\]')
 
 
 def environment() -> dict[str, str]:
@@ -69,7 +70,9 @@ class Git:
 
     top: Path
     git_dir: str = ""
-    """Of a repository elsewhere; empty: `.git` in the work tree."""
+    """Of a repository elsewhere, which is this process's; empty: `.git` in the work tree."""
+    index: str = ""
+    """Another index than the repository's own."""
 
     @classmethod
     def made(cls, top: Path, apart: Path, kind: str = "sha1") -> Self:
@@ -79,67 +82,68 @@ class Git:
             GitFailed: it cannot be made.
         """
         apart.mkdir(parents=True, exist_ok=True)
-        git_dir = str(apart.resolve() / ".git")
+        git = cls(top, str(apart.resolve() / ".git"))
+        begin = ["git", f"--git-dir={git.git_dir}"]
         init = "init", "-q", "--template=", f"--object-format={kind}"
-        _run(apart, ["git", f"--git-dir={git_dir}"], init, environment())
-        return cls(top, git_dir)
+        _run(apart, begin, init, git.variables())
+        return git
 
-    @cached_property
-    def _settings(self) -> dict[str, str]:
-        """The settings that convert files: filters, and line ends; any name may have a `=`."""
-        asked = "config", "-z", "--get-regexp", r"^(filter\..*|core\.autocrlf)$"
-        try:
-            said = _run(self.top, self._begin(), asked, environment())
-        except GitFailed:  # there are none
-            return {}
-        settings = os.fsdecode(said).split("\0")[:-1]
-        return {name: value for name, _, value in (each.partition("\n") for each in settings)}
+    def variables(self, lent: Iterable[Path] = ()) -> dict[str, str]:
+        """Return git's environment; a repository of this process has no other's settings.
 
-    @property
-    def converts_line_ends(self) -> bool:
-        """Whether the configuration converts the line ends of texts."""
-        return self._settings.get("core.autocrlf", "false") != "false"
-
-    @cached_property
-    def _environment(self) -> dict[str, str]:
-        """Variables that switch the filters of the configuration off."""
-        off = {
-            f"{name.rpartition('.')[0]}.{what}": "false" if what == "required" else ""
-            for name in self._settings
-            if name.startswith("filter.")
-            for what in ("clean", "smudge", "process", "required")
-        }
-        given = {"GIT_CONFIG_COUNT": str(len(off))}
-        for number, (name, value) in enumerate(off.items()):
-            given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-        return environment() | given
-
-    @property
-    def again(self) -> "Git":
-        """Whom to ask after a command may have changed the configuration."""
-        return Git(self.top, self.git_dir)
+        `lent` are folders with more objects.
+        """
+        found = environment()
+        if self.git_dir:
+            found |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+            found |= {"GIT_ATTR_NOSYSTEM": "1"}
+        if self.index:
+            found["GIT_INDEX_FILE"] = self.index
+        if quoted := [_QUOTED.sub(r"\\\g<0>", os.fspath(one)) for one in lent]:
+            found["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(f'"{one}"' for one in quoted)
+        return found
 
     def _begin(self) -> list[str]:
         options = (part for value in _OFF for part in ("-c", value))
         return ["git", f"--git-dir={self.git_dir or '.git'}", "--work-tree=.", *options]
 
     def said(
-        self, *arguments: str, given: bytes | None = None, limit: float | None = None
+        self,
+        *arguments: str,
+        given: bytes | IO[bytes] = b"",
+        limit: float = LIMIT,
+        lent: Iterable[Path] = (),
     ) -> bytes:
-        """Return what git prints, in at most `limit` seconds (`LIMIT`).
+        """Return what git prints, in at most `limit` seconds; `given` is text or a file.
 
         Raises:
             GitFailed: it cannot be run, failed, or did not end in time.
         """
-        return _run(self.top, self._begin(), arguments, self._environment, given, limit)
+        return _run(self.top, self._begin(), arguments, self.variables(lent), given, limit)
 
-    def lines(self, *arguments: str, given: bytes | None = None) -> list[str]:
+    def lines(self, *arguments: str, given: bytes = b"", lent: Iterable[Path] = ()) -> list[str]:
         """Return git's output with `-z`, decoded like paths.
 
         Raises:
             GitFailed: as of `said`.
         """
-        return os.fsdecode(self.said(*arguments, given=given)).split("\0")[:-1]
+        return os.fsdecode(self.said(*arguments, given=given, lent=lent)).split("\0")[:-1]
+
+    def line(self, *arguments: str) -> str:
+        """Return a line of git's output, without its end; empty if git has no answer."""
+        try:
+            return os.fsdecode(self.said(*arguments)).removesuffix("\n")
+        except GitFailed:
+            return ""
+
+    def excluding(self) -> list[Path]:
+        """Return the files with the user's own rules on what git ignores in this repository."""
+        found = [self.line("rev-parse", "--git-path", "info/exclude")]
+        asked = "config", "-z", "--type=path", "--get", "core.excludesFile"
+        with contextlib.suppress(GitFailed):  # it is of the user's settings, for a copy as well
+            said = _run(self.top, self._begin(), asked, environment())
+            found.append(os.fsdecode(said).removesuffix("\0"))
+        return [self.top / one for one in found if one]
 
     def started(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start git, with pipes to it and from it; its error output is dropped.
@@ -150,7 +154,7 @@ class Git:
         try:
             return subprocess.Popen(
                 [*self._begin(), *arguments],
-                cwd=self.top, env=self._environment,
+                cwd=self.top, env=self.variables(),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except OSError as error:
@@ -162,20 +166,21 @@ def _run(
     begin: Sequence[str],
     arguments: Sequence[str],
     variables: Mapping[str, str],
-    given: bytes | None = None,
-    limit: float | None = None,
+    given: bytes | IO[bytes] = b"",
+    limit: float = LIMIT,
 ) -> bytes:
+    source: dict[str, Any] = {"input": given} if isinstance(given, bytes) else {"stdin": given}
     try:
-        done = subprocess.run(
-            [*begin, *arguments], cwd=folder, env=variables, input=given or b"",
-            capture_output=True, check=True, timeout=limit or LIMIT,
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            [*begin, *arguments], cwd=folder, env=variables,
+            capture_output=True, check=True, timeout=limit, **source,
         )  # fmt: skip
     except subprocess.CalledProcessError as error:
         why = error.stderr.decode(errors="replace").strip()[:200]
     except subprocess.TimeoutExpired as error:
         why = f"no answer within {error.timeout:g} seconds"
     except OSError as error:
-        why = str(error)
+        why = "git is not installed" if error.filename == "git" else str(error)
     else:
         return done.stdout
     raise GitFailed(str(folder), arguments[0], why)
@@ -345,17 +350,3 @@ def blob_id(content: bytes, length: int = 40) -> str:
     found = kind(b"blob %d\0" % len(content), usedforsecurity=False)
     found.update(content)  # apart: a large content is in memory once
     return found.hexdigest()
-
-
-def between(git: Git, before: str, after: str) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield the differences of two git trees: path, mode and id before, mode and id after.
-
-    A mode of `000000` means that the file does not exist.
-
-    Raises:
-        GitFailed: a tree does not exist.
-    """
-    parts = iter(git.lines("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", before, after))
-    for said in parts:
-        mode, mode_now, named, named_now, _ = said.removeprefix(":").split(" ")
-        yield next(parts), mode, named, mode_now, named_now

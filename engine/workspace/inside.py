@@ -56,8 +56,7 @@ class DiskFile:
             return False
         if entry.kind == "git":
             return entry.value == blob_id(self.content, len(entry.value))
-        named = {"own": self.digest, "link": os.fsdecode(self.content), "folder": ""}
-        return entry.value == named.get(entry.kind)
+        return entry.kind == "folder"
 
 
 class Inside:

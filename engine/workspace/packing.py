@@ -5,29 +5,40 @@ commits alone: enough for `git status` and `git log`, not for `git show` of an o
 Rules: CONTRACT.md §16.20.
 """
 
-import functools
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import ContentMissing, GitFailed
-from refold.engine.log.names import packs_of
+from refold.engine.log.beside import add_pack, packs_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, Repository
-from refold.engine.workspace.git import LONG_LIMIT, Git, RepositoryObjects, work_tree_around
+from refold.engine.workspace.git import (
+    LONG_LIMIT,
+    Git,
+    RepositoryObjects,
+    object_folders,
+    work_tree_around,
+)
+from refold.engine.workspace.inside import TOTAL_MAX
 from refold.engine.workspace.left_out import is_key
-from refold.engine.workspace.tree import Base, FileTree
+from refold.engine.workspace.tree import Base, TreeEntry
 
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
 """So that the same objects give the same bytes."""
 _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+_TAKE_IN: Final = (
+    "index-pack", "--stdin", "--fsck-objects",
+    f"--max-input-size={TOTAL_MAX}",
+)  # fmt: skip
+_SHA1: Final = 40
+"""Digits of an id."""
 _STASH: Final = "refs/stash"
 
 
-def lenders(
-    started: FolderStarted, packed: Callable[[], Git | None] = lambda: None
-) -> Mapping[str, Git]:
+def lenders(started: FolderStarted, packed: Git | None = None) -> Mapping[str, Git]:
     """Return repositories that have the objects of a folder's bases and repositories, by path.
 
     Each is the one in the recorded folder, else in the work tree in which this process stands, else
@@ -48,15 +59,13 @@ def lenders(
     return found
 
 
-def _candidates(
-    path: str, folders: Sequence[Path], packed: Callable[[], Git | None]
-) -> Iterator[Git]:
+def _candidates(path: str, folders: Sequence[Path], packed: Git | None) -> Iterator[Git]:
     """Yield the repositories that may have a path's objects; first that of the first folder."""
     made = [Git(folder / path) for folder in folders if (folder / path / ".git").exists()]
     late = [git for git in made if git.top != folders[0] / path and is_shallow(git)]
     yield from (git for git in made if git not in late)
-    if git := packed():
-        yield git
+    if packed is not None:
+        yield packed
     yield from late
 
 
@@ -85,31 +94,27 @@ def _has(git: Git, ids: Iterable[str]) -> bool:
 
 def pack_objects(
     started: FolderStarted,
-    tree: FileTree,
     into: Path,
     *,
     most: int | None = None,
     is_public: Callable[[bytes], bool] | None = None,
 ) -> list[Path]:
-    """Write a pack of git for each repository of a recorded folder into `into`.
+    """Add a pack of git for each repository of a recorded folder to those in `into`.
 
-    `tree` is the folder at the end. Files that look like keys are left out, and contents that are
-    not `is_public`. Nothing is written if the objects have more than `most` bytes.
+    Files that look like keys are left out, and contents that are not `is_public`. Nothing is
+    written if the objects have more than `most` bytes.
 
     Raises:
         GitFailed: a repository is missing, or has lost objects that the record needs.
     """
     gits = lenders(started)
-    held = {*started.tree.differs, *tree.differs}
     told = {one.path: one for one in started.repositories}
     wanted, size = [], 0
     for base in started.tree.bases:
         git = gits.get(base.path)
         if git is None:
             raise GitFailed(started.path, "pack-objects", "the repository is not here")
-        own = [one for one in held if one.kind == "git" and started.tree.base_of(one.path) == base]
-        ids = [*_wanted(git, base, told.get(base.path)), *sorted({one.value for one in own})]
-        given = "\n".join(dict.fromkeys(ids)).encode()
+        given = "\n".join(dict.fromkeys(_wanted(git, base, told.get(base.path)))).encode()
         said = git.said("cat-file", _KINDS, given=given).decode()
         objects = [line.split(" ") for line in said.splitlines()]
         size += sum(int(each[2]) for each in objects if each[2:])
@@ -117,18 +122,29 @@ def pack_objects(
     packs: list[Path] = []
     if most is not None and size > most:
         return packs
-    for number, (git, objects) in enumerate(wanted):
-        with RepositoryObjects(git) as contents:
+    for git, objects in wanted:
+        with RepositoryObjects(git) as contents, tempfile.TemporaryDirectory() as made:
             given = "".join(
                 f"{each[0]}\n"
                 for each in objects
                 if is_public is None or each[1] != "blob" or _may_go(contents, each[0], is_public)
             ).encode()
-        into.mkdir(exist_ok=True)
-        pack = into / f"{number}.pack"
-        pack.write_bytes(git.said("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
-        packs.append(pack)
+            pack = Path(made, "pack")
+            pack.write_bytes(git.said("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
+            packs.append(add_pack(into, pack))
     return packs
+
+
+def packs_with(log: Path, started: FolderStarted, into: Path) -> list[Path]:
+    """Return the packs beside a log, and those that it lacks, in the folder `into`.
+
+    Raises:
+        GitFailed: a repository is missing, or has lost objects that the record needs.
+    """
+    reader = packed_repository(log, _ids(started), into / "packed")
+    needed = [one.tree for one in started.tree.bases]
+    more = [] if _has(reader, needed) else pack_objects(started, into / "more")
+    return [*packs_of(log), *more]
 
 
 def _may_go(contents: RepositoryObjects, named: str, is_public: Callable[[bytes], bool]) -> bool:
@@ -169,26 +185,72 @@ def contents_of(
     They are of this machine, else one in the folder `into`, of the packs beside the log.
 
     Raises:
-        GitFailed: a pack is damaged.
+        ContentMissing: a pack is damaged.
+        GitFailed: git cannot be run.
     """
-    gits = lenders(started, functools.cache(lambda: packed_repository(log, into)))
-    return Contents(log, gits), gits
+    packed = packed_repository(log, _ids(started), into)
+    gits = lenders(started, packed)
+    folders = (each for git in gits.values() if git != packed for each in object_folders(git))
+    borrow(packed, folders)
+    return Contents(packed), gits
 
 
-def packed_repository(log: Path, into: Path) -> Git | None:
-    """Make a repository of the packs beside a log; `None` if none exist.
+def missing_contents(
+    log: Path, named: Sequence[TreeEntry], passes: Iterable[Path]
+) -> list[tuple[TreeEntry, ContentMissing]]:
+    """Return which contents the packs beside a log, without those that it `passes`, do not have.
 
     Raises:
-        GitFailed: a pack is damaged.
+        ContentMissing: a pack is damaged.
+        GitFailed: git cannot be run.
     """
-    packs = packs_of(log)
-    if not packs:
-        return None
-    git = Git.made(into, into)
-    for pack in packs:
-        git.said("index-pack", "--stdin", given=pack.read_bytes(), limit=LONG_LIMIT)
+    missing, ids = [], [entry.value for entry in named]
+    with (
+        tempfile.TemporaryDirectory(prefix="refold-") as made,
+        Contents(packed_repository(log, ids, Path(made), passes)) as contents,
+    ):
+        for entry in named:
+            try:
+                contents.content(entry)
+            except ContentMissing as error:
+                missing.append((entry, error))
+    return missing
+
+
+def packed_repository(
+    log: Path, ids: Sequence[str], into: Path, passes: Iterable[Path] = ()
+) -> Git:
+    """Make a repository of the packs beside a log, without those that it `passes`.
+
+    `ids` are some of its objects. All are computed anew, and trees are checked: nothing else
+    beside the log is read.
+
+    Raises:
+        ContentMissing: a pack is damaged.
+        GitFailed: git cannot be run.
+    """
+    kind = "sha256" if ids and len(ids[0]) > _SHA1 else "sha1"
+    git = Git.made(into, into, kind)
+    for pack in [one for one in packs_of(log) if one not in {*passes}]:
+        try:
+            with pack.open("rb") as file:
+                git.said(*_TAKE_IN, given=file, limit=LONG_LIMIT)
+        except GitFailed as error:
+            raise ContentMissing(pack.name, str(log), f"damaged: {error.why}") from None
     _end_history(git, Path(git.git_dir, "shallow"))
     return git
+
+
+def _ids(started: FolderStarted) -> list[str]:
+    tree = started.tree
+    return [*(one.tree for one in tree.bases), *(one.value for one in tree.differs if one.digest)]
+
+
+def borrow(git: Git, folders: Iterable[str | Path]) -> None:
+    """Let a repository of this process look for objects in other folders, too."""
+    info = Path(git.git_dir, "objects", "info")
+    info.mkdir(exist_ok=True)
+    (info / "alternates").write_text("".join(f"{one}\n" for one in folders))
 
 
 def _end_history(git: Git, shallow: Path) -> None:

@@ -1,92 +1,94 @@
 """Scans a folder on disk for its files and their differences from git.
 
-git lists its unchanged and its ignored files. All others are read once: a file with the same times
-and size is not read again. A folder that is not in git is also scanned by git, with a repository
-elsewhere. Nothing in the folder is written. Rules: CONTRACT.md §16.16.
+git lists what is not as in an index of this process's own, which begins with the files of the
+commit that is checked out. Those files are read once, and the index gets what was kept of them: so
+each look lists only what changed since. Nothing in the folder is written, and of the repositories
+in it, only objects, refs and indexes are read. Rules: CONTRACT.md §16.16.
 """
 
 import contextlib
+import itertools
 import math
 import os
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderRefused
-from refold.engine.workspace.entries import MadeObject, Repository
-from refold.engine.workspace.git import Git, RepositoryObjects, between, blob_id
-from refold.engine.workspace.left_out import TOTAL_MAX, WITHOUT_GIT, LogFiles, is_key, why_out
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.workspace.entries import FileChange, MadeObject, Repository
+from refold.engine.workspace.git import Git, RepositoryObjects, object_folders
+from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import as_text, checked
-from refold.engine.workspace.status import NOTHING, STATUS, GitStatus
-from refold.engine.workspace.tree import Base, FileTree, Kind, TreeEntry, as_lines
+from refold.engine.workspace.store import Store
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry, as_lines
 
-_CONVERTED: Final = ":(exclude,attr:!filter !ident !working-tree-encoding)"
-_LINE_ENDS: Final = ":(exclude,attr:!text !eol !crlf)"
-"""Paths with such attributes."""
 _UNDER_WAY: Final = {
     "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
 }  # fmt: skip
 _FOLDER: Final = "040000"
+_GITLINK: Final = "160000"
+_NOTHING: Final = "000000"
 _COMPILED: Final = "__pycache__"
 _LOOKS: Final = 50_000
 """Files and folders that git ignores, whose times are asked for at the end."""
-_GITLINK: Final = "160000"
 _READS: Final = 3
 """How often a file is read that changes while it is."""
-_RACY_NS: Final = 50_000_000
-"""A file that was read so soon after it changed may have changed again since, within one tick of
-the file system's clock."""
+_LIST: Final = ("ls-files", "-z", "--exclude-standard")
+_HEAD: Final = ("rev-parse", "-q", "--verify", "HEAD")
+_DIFF: Final = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv")
+
+Staged = tuple[str, str, str, int]
+"""Path, mode, id and stage of what differs in an index from the commit; empty for removed."""
 
 
 @attrs.frozen
 class FolderScan:
     """The result of a scan of a folder."""
 
-    tree: FileTree
+    bases: tuple[Base, ...]
+    differs: Mapping[str, TreeEntry]
+    """Differences from the bases, by path."""
+    changes: tuple[FileChange, ...]
+    """Since the scan before; at the first, since the commits."""
     repositories: tuple[Repository, ...]
     by_git: int
-    """Files that git has unchanged."""
+    """Files that are as in the commits."""
     made: tuple[MadeObject, ...] = ()
+    """Commits and tags that are new since the scan before."""
     altered: tuple[str, ...] = ()
     """At the last scan, ignored paths that have changed since the first."""
-    """Commits and tags that are new since the scan before."""
 
-
-@attrs.frozen
-class _Held:
-    """A file as it was read."""
-
-    seen: tuple[int, ...]
-    is_settled: bool
-    entry: TreeEntry
-    blob: str
-    """The id that git gives its content; empty where that is not known."""
+    @cached_property
+    def tree(self) -> FileTree:
+        """The files of the folder."""
+        return FileTree.of(self.bases, self.differs.values())
 
 
 @attrs.define
 class _Known:
-    """Cached data of a repository as long as its commit is checked out."""
+    """A repository of the folder, or a folder that is in none, from one look to the next."""
 
-    git: Git
-    commit: str
-    base: Base | None
-    files: set[str] = attrs.field(factory=set)
-    special: dict[str, tuple[str, str]] = attrs.field(factory=dict)
-    """Files that are looked at though git has them unchanged, with mode and blob in the index."""
-    submodules: dict[str, str] = attrs.field(factory=dict)
-    """The commit in the index, by path."""
-    moved: dict[str, tuple[str, str, str, str]] = attrs.field(factory=dict)
-    """What differs from the commit of the start: mode and blob then, mode and blob now."""
-    told_of: tuple[object, ...] = ()
-    repository: Repository | None = None
+    ask: Git
+    """With an index of what was kept."""
+    tree: str
+    """The git tree of that index at the last look."""
+    excluding: list[Path]
+    """Files with the user's own rules on what git ignores."""
+    lent: list[Path] = attrs.field(factory=list)
+    """Folders of the user's objects."""
+    is_new: bool = True
+    """Whether the git tree is the user's."""
+    looked_at: set[str] = attrs.field(factory=set)
+    """Files that are looked at whatever git says: of some, the index has nothing."""
+    submodules: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    """The commit that is checked out, and the one in the index, by path."""
 
 
 class Scanner:
@@ -96,45 +98,53 @@ class Scanner:
         self,
         top: Path,
         log_files: LogFiles,
-        put: Callable[[bytes], str],
-        scrubbed: Callable[[bytes], bytes],
+        scrubbed: Callable[[bytes], bytes] = bytes,
         *,
-        keeps_commits: bool = False,
+        packs: Path | None = None,
         objects: NewObjects | None = None,
-        apart: Mapping[str, Git] | None = None,
+        is_copy: bool = False,
     ) -> None:
-        """Take the folder, resolved, and what keeps a content.
+        """Take the folder, resolved, and the folder that gets packs of contents, if they are kept.
 
-        `keeps_commits` leaves none to commits that are made later: the repository will be removed.
-        `objects` finds commits and tags that are new. With `apart`, git asks these repositories, by
-        path, and none that is in the folder: a command may have left anything there.
+        `objects` finds commits and tags that are new. Of a copy, no repository is asked after the
+        first look: a command may have left anything there.
         """
         self._objects = objects
         self._last: FolderScan | None = None
         self._top = top
         self._log_files = log_files
-        self._put = put
         self._scrubbed = scrubbed
-        self._keeps_commits = keeps_commits
-        self._given = apart
-        self._held: dict[str, _Held] = {}
+        self._packs = packs
+        self._store: Store | None = None
+        self._is_copy = is_copy
+        self._cut: set[str] = set()
+        """Ids of contents without their secrets."""
         self._room = TOTAL_MAX
         self._known: dict[str, _Known] = {}
+        self._seen: set[str] = set()
+        """Paths of repositories that are there."""
         self._bases: dict[str, Base] = {}
         """By path, from the first scan."""
-        self._apart: dict[str, TreeEntry] = {}
+        self._first: dict[str, TreeEntry] = {}
         """Ignored files and empty folders at the first scan."""
-        self._elsewhere: tempfile.TemporaryDirectory[str] | None = None
-        self._is_first = True
+        self._out: dict[str, TreeEntry] = {}
+        """What is in no git tree: what was left out, and empty folders."""
+        self._out_before: dict[str, TreeEntry] = {}
         self._began = 0
-        self._asks_refs = True
-        self._in_base: dict[str, TreeEntry] = {}
-        """The bases' entries at scanned paths."""
+        self._by_git = 0
+        self._numbers = itertools.count()
+        self._changes: dict[str, FileChange] = {}
         self._differs: dict[str, TreeEntry] = {}
+        self._in_base: dict[str, TreeEntry | None] = {}
+        """What the bases have at the paths that have changed."""
         self._repositories: list[Repository] = []
 
+    @property
+    def _is_first(self) -> bool:
+        return self._last is None
+
     def scan(self, *, is_last: bool = False, is_whole: bool = True) -> FolderScan:
-        """Look at the folder; at all branches and tags only the first time and the last.
+        """Look at the folder.
 
         If it is not `is_whole`, only new commits and tags are looked for.
 
@@ -143,264 +153,310 @@ class Scanner:
             OSError: a content could not be kept.
         """
         if self._last is not None and not is_whole:
-            return self._with_objects(self._last)
-        self._asks_refs = self._is_first or is_last
-        self._differs, self._repositories = {}, []
-        by_git = self._repository("")
-        for path, entry in self._apart.items():
+            return self._with_objects(attrs.evolve(self._last, changes=()))
+        if self._store is None:
+            user = self._user("")
+            kind = user.line("rev-parse", "--show-object-format") if user is not None else ""
+            self._store = Store(self._top, kind or "sha1", self._packs)
+        self._out_before, self._out = self._out, {}
+        self._changes, self._repositories, self._seen = {}, [], set()
+        self._repository("", self._store)
+        self._store.keep()
+        for path in self._known.keys() - self._seen:  # it is no repository any more, or gone
+            self._compare(path, self._known.pop(path), self._store.empty)
+        for path, entry in self._first.items():
             if entry.kind == "out" or _is_empty(self._top / path):
-                self._differs.setdefault(path, entry)
+                self._out.setdefault(path, entry)
+        for path in (self._out_before.keys() | self._out.keys()) - self._changes.keys():
+            self._change(FileChange(path, self._out_before.get(path), self._out.get(path)))
+        changes = [one for one in self._changes.values() if one.before != one.after]
+        for one in changes:
+            if one.after == self._in_base.setdefault(one.path, one.before):
+                self._differs.pop(one.path, None)
+            else:
+                self._differs[one.path] = one.after or TreeEntry(one.path, "", "gone")
+        in_base = (self._in_base[path] for path in self._differs)
+        by_git = self._by_git - sum(one is not None and one.kind == "git" for one in in_base)
         if self._is_first:
-            self._room, self._is_first, self._began = TOTAL_MAX, False, time.time_ns()
-        tree = FileTree.of(self._bases.values(), self._differs.values())
-        repositories = sorted(self._repositories, key=lambda one: os.fsencode(one.path))
-        altered = tuple(self._altered()) if is_last else ()
-        self._last = FolderScan(tree, tuple(repositories), by_git, altered=altered)
+            self._room, self._began = TOTAL_MAX, time.time_ns()
+        self._last = FolderScan(
+            tuple(self._bases.values()),
+            dict(self._differs),
+            tuple(sorted(changes, key=lambda one: os.fsencode(one.path))),
+            tuple(sorted(self._repositories, key=lambda one: os.fsencode(one.path))),
+            by_git,
+            altered=tuple(self._altered()) if is_last else (),
+        )
+        if is_last:
+            self._store.merge()
         return self._with_objects(self._last)
 
     def _with_objects(self, scan: FolderScan) -> FolderScan:
         if self._objects is None:
             return scan
-        own = [at for at, known in self._known.items() if not known.git.git_dir]
+        own = (one.path for one in scan.repositories)
         return attrs.evolve(scan, made=self._objects.look(own))
 
     def _altered(self) -> Iterator[str]:
         """Yield ignored paths that have changed since the first scan, as far as that is quick."""
         rest = _LOOKS
-        for path, entry in sorted(self._apart.items()):
+        for path, entry in sorted(self._first.items()):
             if entry.value != "ignored" or path.endswith(_COMPILED):
                 continue
-            for found in islice(_times(self._top / path), rest):
+            for found in itertools.islice(_times(self._top / path), rest):
                 rest -= 1
                 if found >= self._began:
                     yield path
                     break
 
-    def in_base(self, path: str) -> TreeEntry | None:
-        """Return the base's entry at a path that differed from it in some scan."""
-        return self._in_base.get(path)
+    def whole(self) -> Mapping[str, TreeEntry]:
+        """Return all files that the last scan found, by path.
+
+        Raises:
+            GitFailed: git failed.
+        """
+        found = dict(self._out)
+        for at, known in self._known.items():
+            for line in known.ask.lines("ls-files", "-s", "-z"):
+                told, _, path = line.partition("\t")
+                mode, named, _ = told.split(" ")
+                if (entry := self._entry(_joined(at, path), mode, named)) is not None:
+                    found[entry.path] = entry
+        return found
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the repository that was made elsewhere."""
-        if self._elsewhere is not None:
-            self._elsewhere.cleanup()
+        """Remove the repository of this process."""
+        if self._store is not None:
+            self._store.__exit__()
         if self._objects is not None:
             self._objects.close()
 
     # --- one repository ------------------------------------------------------------------
 
-    def _repository(self, at: str) -> int:
-        """Look at the repository at a path, and those within; count files that are as there."""
-        known = self._known.get(at)
-        git = known.git.again if known is not None else self._git(at)
-        if self._given is None and git.git_dir and os.path.lexists(self._top / ".git"):
-            known, git = None, Git(self._top)  # made by the command
-        said = GitStatus.of(git.lines(*STATUS, *(["--ignored=matching"] if self._is_first else [])))
-        if known is None or known.commit != said.commit or said.touches_attributes:
-            known = self._known[at] = self._learnt(git, at, said)
-        known.git = git
-        for path, (mode_before, blob_before, mode, blob) in known.moved.items():
-            whole = _joined(at, path)
-            self._differs[whole] = self._committed(whole, mode, blob)
-            if mode_before != NOTHING:
-                self._in_base[whole] = _of_git(whole, mode_before, blob_before)
-        looked_at = known.special | said.changed
-        if self._keeps_commits:
-            looked_at = dict.fromkeys(known.moved, ("", "")) | looked_at
-        for path, in_commit in looked_at.items():
-            self._look(at, path, known, known.moved.get(path, in_commit)[:2])
-        by_git = len(known.files - looked_at.keys())
-        by_git += sum(self._submodule(at, *one) for one in known.submodules.items())
-        by_git += sum(self._within(_joined(at, path)) for path in said.inner)
+    def _user(self, at: str) -> Git | None:
+        """Return whom to ask of the user's repository at a path; `None` if nobody is asked."""
+        is_there = os.path.lexists(self._top / at / ".git")
+        is_asked = is_there and (self._is_first or not self._is_copy)
+        return Git(self._top / at) if is_asked else None
+
+    def _repository(self, at: str, store: Store) -> str:
+        """Look at the repository at a path, and those within; return its commit."""
+        user, known = self._user(at), self._known.get(at)
+        if known is None:
+            known = self._known[at] = self._begun(at, user, store)
+        elif user is not None:
+            known.excluding, known.lent = user.excluding(), object_folders(user)
+        self._seen.add(at)
+        listed = known.ask.lines(*_LIST, "-m", "-o", *self._excluding(known))
+        lines, looked_at, known.looked_at = list[str](), known.looked_at, set()
+        for path in dict.fromkeys([*looked_at, *listed]):
+            whole = _joined(at, path.rstrip("/"))
+            if path.endswith("/"):
+                self._within(whole, store)
+            elif self._can_be_said(whole) and not (
+                path in known.submodules and self._is_folder(whole)
+            ):
+                entry = self._found(whole, store)
+                if entry is not None and entry.kind == "out":
+                    self._out[whole] = entry
+                    known.looked_at.add(path)
+                lines.append(store.line(path, None if whole in self._out else entry))
+        lines += self._submodules(at, known, store)
+        store.keep()
+        if lines:
+            _update(known.ask, lines)
+        if lines or known.is_new:  # the user's repository may lose its trees
+            tree, known.is_new = (
+                known.ask.said("write-tree", "--missing-ok").decode().strip(),
+                False,
+            )
+            self._compare(at, known, tree)
         if self._is_first:
-            self._set_apart(git, at, said)
-        if not git.git_dir:
-            self._repositories.append(self._told(at, known, said))
-        return by_git
+            self._set_apart(at, known)
+        if user is None:
+            return ""
+        self._repositories.append(self._told(at, user, store))
+        return self._repositories[-1].commit
 
-    def _git(self, at: str) -> Git:
-        """Return whom to ask of the files at a path: at the top, there may be no repository."""
-        if self._given is None and (at or os.path.lexists(self._top / ".git")):
-            return Git(self._top / at)
-        if (git := (self._given or {}).get(at)) is not None:
-            return git
-        if self._elsewhere is None:
-            self._elsewhere = tempfile.TemporaryDirectory(prefix="refold-")
-        git = Git.made(self._top / at, Path(self._elsewhere.name, str(len(self._known))))
-        if not at:
-            (exclude := Path(git.git_dir, "info/exclude")).parent.mkdir()
-            exclude.write_text("\n".join(WITHOUT_GIT))
-        return git
+    def _begun(self, at: str, user: Git | None, store: Store) -> _Known:
+        """Begin with the files of the commit that is checked out, if there is one from the start.
 
-    def _learnt(self, git: Git, at: str, said: GitStatus) -> _Known:
-        """Ask what hangs on the commit that is checked out."""
-        tree = _line(git, "rev-parse", "HEAD^{tree}") if said.commit else ""
-        if self._is_first and tree:
-            self._bases[at] = Base(at, tree)
-        known = _Known(git, said.commit, self._bases.get(at))
-        if known.base is not None and known.base.tree != tree:
-            now = tree or _line(git, "hash-object", "-t", "tree", "--stdin")
-            known.moved = {path: told for path, *told in between(git, known.base.tree, now)}  # type: ignore[misc]
-        files: dict[str, tuple[str, str]] = {}
-        for line in git.lines("ls-files", "-v", "-s", "-z"):
-            about, _, path = line.partition("\t")
-            flag, mode, blob, _ = about.split(" ")
-            if mode == _GITLINK:
-                known.submodules[path] = blob
-                continue
-            files[path] = (mode, blob)
-            # Lower case: assume-unchanged; S: skip-worktree.  git does not look at either.
-            if flag != "H" or known.base is None or is_key(path):
-                known.special[path] = (mode, blob)
-        known.files = set(files)
-        for path in (
-            *git.lines("ls-files", "-z", "--", _CONVERTED),
-            *self._line_ends(git, at, files),
-        ):
-            known.special[path] = files.get(path, ("", ""))
+        Of a repository that comes later, all files are kept.
+        """
+        ask = store.looking(self._top / at, str(next(self._numbers)))
+        if user is None:
+            return _Known(ask, store.empty, [] if at else [store.ignored])
+        known = _Known(ask, store.empty, user.excluding(), object_folders(user))
+        commit = user.line(*_HEAD)
+        tree = user.line(*_HEAD[:-1], "HEAD^{tree}")
+        if not self._is_first or len(tree) != store.width:
+            known.looked_at.update(user.lines("ls-files", "-z"))
+            return known
+        self._bases[at], known.tree = Base(at, tree), tree
+        ask.said("read-tree", tree, lent=known.lent)
+        for line in ask.lines("ls-files", "-s", "-z"):
+            told, _, path = line.partition("\t")
+            if told.startswith(_GITLINK):
+                named = told.split(" ")[1]
+                known.submodules[path] = named, named
+            elif is_key(path):
+                known.looked_at.add(path)
+            self._by_git += not told.startswith(_GITLINK)
+        _update(ask, (store.line(path, None) for path in known.looked_at))
+        known.looked_at.update(path for path, *_ in _staged(user, commit))
         return known
 
-    def _line_ends(self, git: Git, at: str, files: dict[str, tuple[str, str]]) -> Iterator[str]:
-        """Yield files whose line ends git converts: those on disk have another size."""
-        maybe = files if git.converts_line_ends else git.lines("ls-files", "-z", "--", _LINE_ENDS)
-        names = [path for path in maybe if path in files]
-        asked = "".join(f"{files[path][1]}\n" for path in names).encode()
-        sizes = git.said("cat-file", "--batch-check=%(objectsize)", given=asked) if names else b""
-        for path, size in zip(names, sizes.split(b"\n"), strict=False):
-            if str(_size(self._top / at / path)).encode() != size:
-                yield path
+    def _submodules(self, at: str, known: _Known, store: Store) -> Iterator[str]:
+        """Look at submodules; yield lines for those whose commit is not as in the index."""
+        for path, (start, held) in known.submodules.items():
+            whole = _joined(at, path)
+            now = self._within(whole, store) or start if self._is_folder(whole) else ""
+            if now != held:
+                known.submodules[path] = start, now
+                entry = TreeEntry(whole, _GITLINK, "commit", now) if now else None
+                yield store.line(path, entry)
 
-    def _submodule(self, at: str, path: str, commit: str) -> int:
-        whole = _joined(at, path)
-        if not os.path.lexists(self._top / whole):
-            self._differs[whole] = TreeEntry(whole, "", "gone")
-        self._in_base.setdefault(whole, _of_git(whole, _GITLINK, commit))
-        count = self._within(whole)
-        now = self._known[whole].commit if whole in self._known else commit
-        if now and now != commit:
-            self._differs[whole] = TreeEntry(whole, _GITLINK, "commit", now)
-        return count
+    def _excluding(self, known: _Known) -> list[str]:
+        found = (one for one in known.excluding if one.is_file())
+        if self._is_copy:  # whose command may have put a link there
+            top = os.fspath(self._top)
+            found = (
+                one
+                for one in found
+                if os.path.realpath(one) == os.fspath(one) or not one.is_relative_to(top)
+            )
+        return [f"--exclude-from={one}" for one in found]
 
-    def _within(self, path: str) -> int:
+    def _within(self, path: str, store: Store) -> str:
         git_dir = f"{path}/.git"
-        is_there = os.path.lexists(self._top / git_dir) or path in (self._given or {})
-        is_there = is_there and self._is_real(git_dir) and (self._top / path).is_dir()
-        return self._repository(path) if is_there and not self._log_files.hold(path) else 0
+        is_there = os.path.lexists(self._top / git_dir) and self._is_real(git_dir)
+        is_there = is_there and self._can_be_said(path) and path not in self._seen
+        return self._repository(path, store) if is_there else ""
 
-    def _set_apart(self, git: Git, at: str, said: GitStatus) -> None:
+    def _compare(self, at: str, known: _Known, tree: str) -> None:
+        """Note what differs from the git tree of the look before, with counts of lines."""
+        if tree == known.tree:
+            return
+        two, known.tree = (known.tree, tree), tree
+        try:
+            counts = [] if self._is_first or self._packs is None else ["--numstat"]
+            said = known.ask.lines(*_DIFF, *counts, *two, lent=known.lent)
+        except GitFailed:  # the user's repository has lost a content
+            said = known.ask.lines(*_DIFF, *two, lent=known.lent)
+        words, lines = iter(said), dict[str, list[str]]()
+        changed = list[tuple[str, TreeEntry | None, TreeEntry | None]]()
+        for word in words:
+            if word.startswith(":"):
+                mode, mode_now, named, named_now, _ = word[1:].split(" ")
+                path = _joined(at, next(words))
+                before = self._entry(path, mode, named) or self._out_before.get(path)
+                after = self._entry(path, mode_now, named_now) or self._out.get(path)
+                changed.append((path, before, after))
+            else:
+                added, removed, path = word.split("\t", 2)
+                lines[_joined(at, path)] = [added, removed]
+        for path, before, after in changed:
+            more, less = (int(one) if one.isdecimal() else None for one in lines.get(path, "--"))
+            self._change(FileChange(path, before, after, more, less))
+
+    def _change(self, change: FileChange) -> None:
+        """Note a change; a path may leave one repository and be in another."""
+        if (other := self._changes.get(change.path)) is not None:
+            before, after = other.before or change.before, change.after or other.after
+            change = FileChange(change.path, before, after)
+        self._changes[change.path] = change
+
+    def _entry(self, path: str, mode: str, named: str) -> TreeEntry | None:
+        """Return what the index has at a path."""
+        if mode in (_NOTHING, _GITLINK):
+            return None if mode == _NOTHING else TreeEntry(path, mode, "commit", named)
+        digest, size = self._store.kept.get(named, ("", None)) if self._store else ("", None)
+        return TreeEntry(path, mode, "cut" if named in self._cut else "git", named, size, digest)
+
+    def _set_apart(self, at: str, known: _Known) -> None:
         """Note the ignored files and the empty folders."""
-        for path in said.ignored:
+        others = *_LIST, "-o", "--directory", *self._excluding(known)
+        for path in known.ask.lines(*others, "-i"):
             whole = _joined(at, path.rstrip("/"))
             mode, size = (
                 (_FOLDER, None) if path.endswith("/") else ("100644", _size(self._top / whole))
             )
-            self._apart[whole] = TreeEntry(whole, mode, "out", "ignored", size)
-        for path in git.lines("ls-files", "-z", "--others", "--directory", "--exclude-standard"):
+            self._first[whole] = TreeEntry(whole, mode, "out", "ignored", size)
+        for path in known.ask.lines(*others):
             if path.endswith("/"):
                 for folder in _empty_below(self._top / at / path):
                     whole = os.fspath(folder.relative_to(self._top))
-                    self._apart[whole] = TreeEntry(whole, _FOLDER, "folder")
-        self._apart = {
-            path: entry for path, entry in self._apart.items() if self._can_be_said(path)
+                    self._first[whole] = TreeEntry(whole, _FOLDER, "folder")
+        self._first = {
+            path: entry for path, entry in self._first.items() if self._can_be_said(path)
         }
 
-    def _told(self, at: str, known: _Known, said: GitStatus) -> Repository:
-        """Return git's data other than files; queried again only if it can have changed."""
-        before = known.repository
-        if before is not None and known.told_of == said.beside_files and not self._asks_refs:
-            return before
-        git = known.git
-        refs = git.said("for-each-ref", "--format=%(objectname) %(refname)").decode()
+    def _told(self, at: str, user: Git, store: Store) -> Repository:
+        """Return git's data other than files."""
+        commit = user.line(*_HEAD)
+        refs = user.said("for-each-ref", "--format=%(objectname) %(refname)").decode()
         own = [line for line in refs.splitlines() if " refs/remotes/" not in line]
-        git_dir = Path(os.fsdecode(git.said("rev-parse", "--absolute-git-dir")).removesuffix("\n"))
+        git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
-        known.told_of = said.beside_files
-        with RepositoryObjects(git) as objects:
-            staged = (one for one in said.staged if self._can_be_said(one[0]))
-            index = as_lines(self._staged(objects, *one) for one in staged)
-        known.repository = Repository(
+        index = list[list[object]]()
+        with RepositoryObjects(user) as objects:
+            for path, mode, blob, stage in _staged(user, commit):
+                if self._can_be_said(_joined(at, path)):
+                    kept = self._kept(objects, path, mode, blob, store)
+                    index.append([as_text(path), mode, blob, stage, *kept])
+        return Repository(
             at,
-            said.commit,
-            said.branch,
+            commit,
+            user.line("symbolic-ref", "-q", "HEAD"),
             "".join(f"{line}\n" for line in own),
-            index,
+            as_lines(index),
             tuple(sorted(begun)),
         )
-        return known.repository
 
-    def _staged(
-        self, objects: RepositoryObjects, path: str, mode: str, blob: str, stage: int
-    ) -> list[object]:
-        named, size = "", 0
-        if blob and mode != _GITLINK and not is_key(path):
+    def _kept(
+        self, objects: RepositoryObjects, path: str, mode: str, blob: str, store: Store
+    ) -> tuple[str, int]:
+        """Keep a content of the user's index; return its digest and size."""
+        is_file = blob and mode != _GITLINK and not is_key(path)
+        if is_file and blob not in store.kept:
             with contextlib.suppress(ContentMissing):
                 content = objects.blob(blob)
                 if self._scrubbed(content) == content and self._takes(len(content)):
-                    named, size = self._put(content), len(content)
-        return [as_text(path), mode, blob, stage, named, size]
+                    store.put(content)
+        return store.kept.get(blob, ("", 0)) if is_file else ("", 0)
 
     # --- one file ------------------------------------------------------------------------
 
-    def _look(self, at: str, path: str, known: _Known, in_base: tuple[str, ...]) -> None:
-        """Add the entry at a path, unless it equals the base's: this mode, this blob."""
-        whole = _joined(at, path)
-        if not self._can_be_said(whole):
-            return
-        mode, blob = in_base if known.base is not None and in_base[0] != NOTHING else ("", "")
-        if blob:
-            self._in_base[whole] = _of_git(whole, mode, blob)
-        entry, named = self._found(whole, len(known.commit) or len(blob_id(b"")))
-        self._differs.pop(whole, None)
-        if entry is None and blob:
-            self._differs[whole] = TreeEntry(whole, "", "gone")
-        elif entry is not None and (named, entry.mode) != (blob, mode):
-            self._differs[whole] = entry
-
-    def _committed(self, path: str, mode: str, blob: str) -> TreeEntry:
-        """Return a later commit's entry at a path; a file that was read before has not changed."""
-        held = self._held.get(path)
-        is_same = held is not None and (held.entry.mode, held.blob) == (mode, blob)
-        return held.entry if held is not None and is_same else _of_git(path, mode, blob)
-
-    def _found(self, path: str, length: int) -> tuple[TreeEntry | None, str]:
-        """Return the file at a path, and the id, of that length, that git gives its content."""
-        full = self._top / path
+    def _found(self, path: str, store: Store) -> TreeEntry | None:
+        """Return the file at a path; its content is put."""
         try:
-            found = full.lstat()
+            found = (self._top / path).lstat()
         except (FileNotFoundError, NotADirectoryError):
-            return None, ""
+            return None
         if stat.S_ISDIR(found.st_mode) or not self._is_real(path):
-            return None, ""  # what is in a folder is listed for itself
-        seen = (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-        held = self._held.get(path)
-        if held is None or held.seen != seen or not held.is_settled:
-            is_settled = time.time_ns() > max(found.st_mtime_ns, found.st_ctime_ns) + _RACY_NS
-            held = _Held(seen, is_settled, *self._read(path, found, length))
-            self._held[path] = held
-        return held.entry, held.blob
-
-    def _read(self, path: str, found: os.stat_result, length: int) -> tuple[TreeEntry, str]:
+            return None  # what is in a folder is listed for itself
         mode = "100755" if found.st_mode & stat.S_IXUSR else "100644"
         if why := why_out(path, found):
-            return TreeEntry(path, mode, "out", why, found.st_size), ""
+            return TreeEntry(path, mode, "out", why, found.st_size)
         try:
             if stat.S_ISLNK(found.st_mode):
-                target = os.readlink(self._top / path)  # noqa: PTH115 - its text as it is
-                text = os.fsencode(target)
-                return TreeEntry(path, "120000", "link", target, len(text)), blob_id(text, length)
+                text = os.fsencode(os.readlink(self._top / path))  # noqa: PTH115 - its text as it is
+                return TreeEntry(path, "120000", "git", store.put(text), len(text))
             content = _content(self._top / path)
         except OSError:
-            return TreeEntry(path, mode, "out", "unreadable", found.st_size), ""
+            return TreeEntry(path, mode, "out", "unreadable", found.st_size)
         if content is None:
-            return TreeEntry(path, mode, "out", "changing", found.st_size), ""
-        if not self._takes(len(content)):
-            return TreeEntry(path, mode, "out", "total", len(content)), ""
+            return TreeEntry(path, mode, "out", "changing", found.st_size)
         kept = self._scrubbed(content)
-        kind: Kind = "own" if kept == content else "cut"
-        return TreeEntry(path, mode, kind, self._put(kept), len(kept)), blob_id(content, length)
+        if store.lacks(kept) and not self._takes(len(content)):
+            return TreeEntry(path, mode, "out", "total", len(content))
+        named = store.put(kept)
+        if kept != content:
+            self._cut.add(named)
+        return TreeEntry(path, mode, "git", named, len(kept))
 
     def _can_be_said(self, path: str) -> bool:
         """Return whether a log may name a path: not its own files, nor what git takes for its."""
@@ -417,6 +473,9 @@ class Scanner:
         self._room -= size if is_taken else 0
         return is_taken
 
+    def _is_folder(self, path: str) -> bool:
+        return stat.S_ISDIR(_mode(self._top / path))
+
     def _is_real(self, path: str) -> bool:
         """Return whether no parent folder of a path is a link, which could lead outside."""
         above = os.fspath(self._top / path.rpartition("/")[0])
@@ -427,15 +486,36 @@ def _joined(at: str, path: str) -> str:
     return f"{at}/{path}" if at else path
 
 
-def _line(git: Git, *arguments: str) -> str:
-    return git.said(*arguments).decode().strip()
+def _update(ask: Git, lines: Iterable[str]) -> None:
+    """Write lines to an index, and let git note the times of files: it need not read them again."""
+    if given := os.fsencode("".join(lines)):
+        ask.said("update-index", "-z", "--index-info", given=given)
+    ask.line("update-index", "-q", "--refresh", "--ignore-submodules")  # code 1: some differ
 
 
-def _of_git(path: str, mode: str, blob: str) -> TreeEntry:
-    """Return a commit's entry at a path."""
-    if mode == NOTHING:
-        return TreeEntry(path, "", "gone")
-    return TreeEntry(path, mode, "commit" if mode == _GITLINK else "git", blob)
+def _staged(user: Git, commit: str) -> list[Staged]:
+    """Return what differs in the user's index from a commit, or with an empty one from nothing."""
+    found, has_stages = list[Staged](), False
+    commit = commit or user.line("hash-object", "-t", "tree", "--stdin")
+    words = iter(user.lines("diff-index", "--cached", "-z", "--no-renames", commit))
+    for told in words:
+        _, mode, _, named, letter = told.split(" ")
+        path = next(words)
+        if letter != "U":
+            found.append((path, *(("", "") if mode == _NOTHING else (mode, named)), 0))
+        has_stages |= letter == "U"
+    for line in user.lines("ls-files", "-u", "-z") if has_stages else ():
+        told, _, path = line.partition("\t")
+        mode, named, stage = told.split(" ")
+        found.append((path, mode, named, int(stage)))
+    return sorted(found, key=lambda one: (os.fsencode(one[0]), one[3]))
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def _size(path: Path) -> int | None:

@@ -23,13 +23,12 @@ from refold.engine.workspace import paths
 ENTRIES_MAX: Final = 1 << 20
 """Lines of a list."""
 
-Kind = Literal["git", "own", "cut", "link", "folder", "commit", "out", "gone"]
+Kind = Literal["git", "cut", "folder", "commit", "out", "gone"]
 """The place of an entry's content.
 
-`git`: `value` is the id of a blob in the repository of its base · `own`: `value` is the digest of a
-content beside the log · `cut`: as `own`, with secrets removed · `link`: `value` is the text of the
-link · `folder`: an empty one · `commit`: a submodule, at that commit · `out`: left out, and `value`
-is the reason (`Reason`) · `gone`: the base has it, the folder does not.
+`git`: `value` is the id that git gives its content, or the text of a link · `cut`: the same,
+without the secrets in it · `folder`: an empty one · `commit`: a submodule, at that commit · `out`:
+left out, and `value` is the reason (`Reason`) · `gone`: the base has it, the folder does not.
 """
 Reason = Literal["ignored", "key", "large", "total", "special", "unreadable", "changing"]
 """`ignored`: by git · `key`: it looks like a key · `large`: one file over the cap · `total`: all
@@ -40,9 +39,7 @@ _KINDS: Final = frozenset(get_args(Kind))
 _REASONS: Final = frozenset(get_args(Reason))
 _MODES: Final[Mapping[str, frozenset[str]]] = {
     "git": frozenset({"100644", "100755", "120000"}),
-    "own": frozenset({"100644", "100755"}),
     "cut": frozenset({"100644", "100755"}),
-    "link": frozenset({"120000"}),
     "folder": frozenset({"040000"}),
     "commit": frozenset({"160000"}),
     "out": frozenset({"100644", "100755", "120000", "040000"}),
@@ -65,8 +62,10 @@ class TreeEntry:
     submodule; empty for `gone`."""
     kind: Kind
     value: str = ""
-    size: int | None = None
+    size: int | None = attrs.field(default=None, eq=False)
     """Bytes; `None` where nobody has asked."""
+    digest: str = attrs.field(default="", eq=False)
+    """Of a content that was kept beside the log: 64 hex digits, of SHA-256."""
 
     @property
     def is_restorable(self) -> bool:
@@ -75,8 +74,7 @@ class TreeEntry:
 
     def as_json(self) -> list[Any]:
         """Return the line of a list."""
-        value = paths.as_text(self.value) if self.kind == "link" else self.value
-        return [paths.as_text(self.path), self.mode, self.kind, value, self.size]
+        return [paths.as_text(self.path), self.mode, self.kind, self.value, self.size, self.digest]
 
     @classmethod
     def of_json(cls, line: Any) -> Self:
@@ -86,13 +84,15 @@ class TreeEntry:
             FolderRefused: it is not one, or names what no log may name.
         """
         match line:
-            case [str(path), str(mode), str(kind), str(value), int() | None as size]:
+            case [
+                str(path), str(mode), str(kind), str(value), int() | None as size, str(digest),
+            ]:  # fmt: skip
                 pass
             case _:
-                raise FolderRefused(f"{line!r:.80}", "[path, mode, kind, value, size]", "another")
+                expected = "[path, mode, kind, value, size, digest]"
+                raise FolderRefused(f"{line!r:.80}", expected, "another")
         path = paths.checked(paths.of_text(path))
-        value = paths.of_text(value) if kind == "link" else value
-        entry = cls(path, mode, kind, value, size)  # type: ignore[arg-type] # looked at below
+        entry = cls(path, mode, kind, value, size, digest)  # type: ignore[arg-type] # looked at below
         if kind not in _KINDS or mode not in _MODES[kind] or not _is_value(entry):
             found = f"{mode} {kind} {value!a:.80} {size!r:.20}"
             raise FolderRefused(paths.as_text(path), "a mode, kind and value that fit", found)
@@ -102,13 +102,12 @@ class TreeEntry:
 def _is_value(entry: TreeEntry) -> bool:
     if type(entry.size) is bool or (entry.size or 0) < 0:
         return False
+    if entry.digest:
+        is_kept = entry.kind in ("git", "cut") and _DIGEST.fullmatch(entry.digest)
+        return bool(is_kept and entry.size is not None and _OBJECT.fullmatch(entry.value))
     match entry.kind:
         case "git" | "commit":
             return _OBJECT.fullmatch(entry.value) is not None
-        case "own" | "cut":
-            return _DIGEST.fullmatch(entry.value) is not None and entry.size is not None
-        case "link":
-            return 0 < len(os.fsencode(entry.value)) <= paths.PATH_MAX and "\0" not in entry.value
         case "out":
             return entry.value in _REASONS
         case _:
@@ -200,11 +199,6 @@ class FileTree:
     def by_path(self) -> Mapping[str, TreeEntry]:
         """What differs from the bases, by path."""
         return {entry.path: entry for entry in self.differs}
-
-    def base_of(self, path: str) -> Base | None:
-        """Return the innermost base that contains a path; `None` if no base does."""
-        above = (base for base in reversed(self.bases) if is_below(path, base.path))
-        return next(above, None)
 
     def whole(self, listed: Mapping[str, Iterable[TreeEntry]]) -> "FileTree":
         """Return this tree with all files of its bases, and without bases.

@@ -14,18 +14,15 @@ from typing import Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing, FolderRefused, GitFailed, NotCanonical
+from refold.engine.errors import FolderRefused, GitFailed, NotCanonical
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension
 from refold.engine.log.names import files_of
-from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.diffs import counted
-from refold.engine.workspace.entries import FileChange, FolderChanged, FolderLost, FolderStarted
+from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted
 from refold.engine.workspace.left_out import below
 from refold.engine.workspace.packing import pack_objects
 from refold.engine.workspace.paths import as_text, names_of
 from refold.engine.workspace.scanning import FolderScan, Scanner
-from refold.engine.workspace.tree import FileTree, TreeEntry
 
 _EDITS: Final = re.compile(r"(?i)\w*(?:edit|write|patch|replace|create_file|insert)\w*")
 _READS: Final = re.compile(
@@ -72,10 +69,9 @@ class WatchedFolder:
         self._write_down = append
         self._thread = ThreadPoolExecutor(1, "refold-folder")
         self._looks: list[tuple[Future[FolderScan], list[Suspect]]] = []
-        self._last = FolderScan(FileTree(), (), 0)
+        self._last = FolderScan((), {}, (), (), 0)
         self._started: FolderStarted | None = None
         self._kept = ""
-        self._contents: Contents | None = None
         self.entries = 0
         """How many were written."""
         self.lost = ""
@@ -86,7 +82,6 @@ class WatchedFolder:
         if (scan := self._looked(self._thread.submit(self._scanner.scan))) is None:
             return
         self._last = scan
-        self._contents = Contents.here(self._log, os.fspath(self._top), scan.tree)
         told = (scan.tree, scan.repositories, scan.by_git, self._log_at)
         self._started = FolderStarted(self._seen_at, self._below, *told)
         self._note(self._started.as_event())
@@ -123,8 +118,8 @@ class WatchedFolder:
         if self._started is None or self.lost or not self._started.tree.bases:
             return
         try:
-            into, tree = files_of(self._log), self._last.tree
-            found = pack_objects(self._started, tree, into, most=most, is_public=is_public)
+            into = files_of(self._log)
+            found = pack_objects(self._started, into, most=most, is_public=is_public)
             self._kept = ", kept beside the log" if found else f", over {most:,} bytes: not kept"
         except (GitFailed, OSError, ValueError) as error:
             self._kept = f", not kept beside the log: {error}"
@@ -148,45 +143,17 @@ class WatchedFolder:
             return None
 
     def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
-        changes = () if scan.tree == self._last.tree else tuple(self._changes(scan.tree, calls))
+        every = tuple(dict.fromkeys(suspect.call for suspect in calls))
+        changes = []
+        for change in scan.changes:
+            named = suspects(self._seen_at, change.path, calls)
+            changes.append(attrs.evolve(change, calls=() if named == every else named))
         is_same = scan.repositories == self._last.repositories
         if changes or not is_same or scan.made or is_end:
-            named = tuple(dict.fromkeys(suspect.call for suspect in calls))
             told = None if is_same else scan.repositories
-            more = (is_end, scan.made, scan.altered)
-            entry = FolderChanged(changes, scan.tree.digest, named, told, *more)
+            entry = FolderChanged(tuple(changes), every, told, is_end, scan.made, scan.altered)
             self._note(entry.as_event())
         self._last = scan
-
-    def _changes(self, tree: FileTree, calls: list[Suspect]) -> Iterable[FileChange]:
-        before, after = self._last.tree.by_path, tree.by_path
-        every = tuple(dict.fromkeys(suspect.call for suspect in calls))
-        for path in sorted(before.keys() | after.keys(), key=os.fsencode):
-            if before.get(path) == after.get(path):
-                continue
-            old, new = (
-                self._scanner.in_base(path) if one is None else one
-                for one in (before.get(path), after.get(path))
-            )
-            old, new = (None if one and one.kind == "gone" else one for one in (old, new))
-            named = suspects(self._seen_at, path, calls)
-            added, removed = self._lines(old, new, tree) or (None, None)
-            by = () if named == every else named
-            yield FileChange(path, old, new, path not in after, added, removed, by)
-
-    def _lines(
-        self, old: TreeEntry | None, new: TreeEntry | None, tree: FileTree
-    ) -> tuple[int, int] | None:
-        contents: list[bytes] = []
-        for entry in (old, new):
-            if entry is not None and entry.kind not in ("git", "own", "cut"):
-                return None
-            try:
-                assert self._contents is not None
-                contents.append(b"" if entry is None else self._contents.content(entry, tree))
-            except ContentMissing:
-                return None
-        return counted(*contents)
 
     @property
     def summary(self) -> str:
@@ -194,7 +161,7 @@ class WatchedFolder:
         if self.lost:
             return f"not recorded: {as_text(self.lost)}"
         differs = self._last.tree.differs
-        own = [each for each in differs if each.kind in ("own", "cut", "link")]
+        own = [each for each in differs if each.digest]
         left = [each for each in differs if each.kind in ("out", "cut") and each.value != "ignored"]
         size = sum(each.size or 0 for each in own)
         files = "1 file" if self._last.by_git == 1 else f"{self._last.by_git:,} files"
@@ -210,8 +177,6 @@ class WatchedFolder:
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()
         self._scanner.__exit__()
-        if self._contents is not None:
-            self._contents.close()
 
 
 def may_change(tool: str) -> bool:

@@ -18,8 +18,10 @@ import attrs
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.document import Document
 from refold.engine.errors import (
+    ContentMissing,
     EventMalformed,
     FolderRefused,
+    GitFailed,
     LogDamaged,
     LogMissing,
     LogUnsupported,
@@ -28,10 +30,10 @@ from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
+from refold.engine.log.beside import broken_packs
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.descriptors import holding
-from refold.engine.log.gaps import broken_packs
 from refold.engine.log.line import Parts, parts_of, stored_hash
 from refold.engine.log.names import (
     Folder,
@@ -45,6 +47,7 @@ from refold.engine.log.names import (
 from refold.engine.log.reader import entry_of, open_log, read_lines, reading
 from refold.engine.values import Value
 from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.tree import TreeEntry
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
 
@@ -315,9 +318,8 @@ class _Check:
         self._broken = ""
         """What ended the reading before the end of the file; empty for nothing."""
         self._damage: list[Damage] = []
-        self._contents: dict[tuple[str, int], tuple[int, int, str]] = {}
-        """By digest and size: seq and offset of the first entry that names a file's content, and
-        the file's path."""
+        self._contents: dict[str, tuple[int, int, TreeEntry]] = {}
+        """By digest: seq and offset of the first entry that names a file's content, and it."""
         self._may_miss = not os.path.lexists(files_of(path))
         """Whether contents may be missing: all of them were left out, or some lost in a salvage."""
         self._contents_missing = 0
@@ -419,28 +421,35 @@ class _Check:
         from refold.engine.workspace.entries import contents_named, read_entry  # noqa: PLC0415 - few logs have folders
 
         try:
-            for path, name, size in contents_named(read_entry(event.data)):
-                self._contents.setdefault((name, size), (seq, offset, as_text(path)))
+            for entry in contents_named(read_entry(event.data)):
+                self._contents.setdefault(entry.digest, (seq, offset, entry))
         except FolderRefused as error:
             wrong = "folder", f"{error.path}: {error.expected}", error.found
             self._add(seq + 1, offset, wrong)
 
     def _look_at_contents(self) -> None:
         """Look at the contents of files that the log names (§16.16)."""
-        store = BlobStore(files_of(self._path))
-        for (name, size), (seq, offset, path) in self._contents.items():
-            try:
-                store.content(name, size)
-            except BlobBroken as broken:
-                what = broken.what.replace("blob", "content")
-                if self._may_miss and what == CONTENT_MISSING:
-                    self._contents_missing += 1
-                else:
-                    wrong = what, f"{path}: {broken.expected}", broken.found
-                    self._add(seq + 1, offset, wrong)
-        for pack in broken_packs(self._path) if self._bond.parent is None else ():
-            expected = f"{pack}: a pack of git that ends in its digest"
+        broken = [*broken_packs(self._path)] if self._bond.parent is None else []
+        for pack in broken:
+            expected = f"{pack.name}: a pack of git that ends in its digest"
             self._add(1, 0, ("content damaged", expected, "another end"))
+        if not self._contents:
+            return
+        from refold.engine.workspace.packing import missing_contents  # noqa: PLC0415 - few logs have folders
+
+        named = [entry for _, _, entry in self._contents.values()]
+        try:
+            missing = missing_contents(self._path, named, broken)
+        except (ContentMissing, GitFailed) as error:
+            self._add(1, 0, ("content unreadable", "packs that git takes in", error.why))
+            return
+        for entry, lost in missing:
+            seq, offset, _ = self._contents[entry.digest]
+            if self._may_miss and lost.what == CONTENT_MISSING:
+                self._contents_missing += 1
+            else:
+                expected = f"{as_text(entry.path)}: {entry.size} bytes"
+                self._add(seq + 1, offset, (lost.what, expected, lost.why))
 
     def _whole(self, seq: int, offset: int, data: Json) -> Json:
         """Return data with its large texts; for one that is missing, empty text.

@@ -1,10 +1,9 @@
 """The folder of a watched command at any entry of its log.  Rules: CONTRACT.md §16.16."""
 
 import contextlib
-import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
@@ -25,7 +24,7 @@ from refold.engine.workspace.entries import (
 )
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import as_text
-from refold.engine.workspace.tree import FileTree
+from refold.engine.workspace.tree import TreeEntry
 
 
 def folder_entries(log: Path) -> Iterator[tuple[int, FolderEntry | None]]:
@@ -83,9 +82,8 @@ def folder_diffs(
         for seq, entry, state in folder_changes(log):
             if has_diffs and contents is None:
                 contents = left.enter_context(contents_of(log, state))
-            bases = state.started.tree if state.started is not None else FileTree()
             for change in entry.changes:
-                diff = [] if contents is None else diff_lines(change, contents, bases)
+                diff = [] if contents is None else diff_lines(change, contents)
                 yield seq, entry.suspects(change), change, diff
 
 
@@ -99,12 +97,12 @@ def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
             yield contents
 
 
-def diff_lines(change: FileChange, contents: Contents, tree: FileTree) -> list[str]:
+def diff_lines(change: FileChange, contents: Contents) -> list[str]:
     """Return a change as a unified diff, or one line of description if there is no text."""
     held: list[bytes | None] = []
     for entry in (change.before, change.after):
         try:
-            held.append(None if entry is None else contents.content(entry, tree))
+            held.append(None if entry is None else contents.content(entry))
         except ContentMissing as error:
             return [f"{as_text(change.path)}: {error.why}"]
     before, after = change.before, change.after
@@ -141,18 +139,17 @@ def folder_differences(
     except UsageError:
         return ()
     with contents_of(a, one) as contents_a, contents_of(b, other) as contents_b:
-        whole_a = functools.cache(lambda: contents_a.whole(one.tree))
-        whole_b = functools.cache(lambda: contents_b.whole(other.tree))
         before, after = one.tree, other.tree
-        if before.bases != after.bases:
-            before, after = whole_a(), whole_b()
+        if before.differs != after.differs or before.bases != after.bases:
+            before, after = contents_a.whole(before), contents_b.whole(after)
         paths = sorted(before.by_path.keys() | after.by_path.keys(), key=os.fsencode)
         found = []
         for path in paths:
-            if before.by_path.get(path) == after.by_path.get(path) or is_volatile(path, ignored):
+            entries = before.by_path.get(path), after.by_path.get(path)
+            if entries[0] == entries[1] or is_volatile(path, ignored):
                 continue
-            old, old_text = _held(path, one.tree, before, contents_a, whole_a)
-            new, new_text = _held(path, other.tree, after, contents_b, whole_b)
+            old, old_text = _held(entries[0], contents_a)
+            new, new_text = _held(entries[1], contents_b)
             if old != new or not _is_same(path, old_text, new_text, bindings):
                 lines = unified(old_text, new_text, as_text(path))
                 ends = {"in_a": bool(old), "in_b": bool(new)}
@@ -167,20 +164,11 @@ def _is_same(path: str, old: bytes | None, new: bytes | None, bindings: Bindings
     return bindings.is_same_file(path, *texts)
 
 
-def _held(
-    path: str,
-    tree: FileTree,
-    listed: FileTree,
-    contents: Contents,
-    whole: Callable[[], FileTree],
-) -> tuple[str, bytes | None]:
+def _held(entry: TreeEntry | None, contents: Contents) -> tuple[str, bytes | None]:
     """Return a file's final mode, empty if it is gone, and its content or a description."""
-    entry = listed.by_path.get(path)
-    if entry is None and listed.bases:  # it is as in the base
-        entry = whole().by_path.get(path)
-    if entry is None or entry.kind == "gone":
+    if entry is None:
         return "", None
     try:
-        return entry.mode, contents.content(entry, tree)
+        return entry.mode, contents.content(entry)
     except ContentMissing as error:
         return entry.mode, error.why.encode()

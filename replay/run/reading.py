@@ -19,9 +19,9 @@ from refold.engine.errors import EventMalformed, LimitRefused, LogDamaged, LogEr
 from refold.engine.events.codec import structure
 from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
 from refold.engine.events.outcome import Usage
+from refold.engine.log.beside import Marked
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.gaps import Marked
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices

@@ -13,7 +13,6 @@ from refold.engine.events.events import FOLDER
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import read_entries, whole_data
-from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import (
     FolderChanged,
     FolderEntry,
@@ -22,6 +21,7 @@ from refold.engine.workspace.entries import (
     FolderState,
     read_entry,
 )
+from refold.engine.workspace.packing import contents_of
 from refold.replay.audit.verify import verify
 from tests.support.editing import Step, agent, steps
 from tests.support.folders import git, repository
@@ -123,9 +123,9 @@ def test_each_change_is_in_the_log_with_the_call_that_made_it(
     state = FolderState()
     for entry in (start, edited, moved, end):
         state.apply(entry)
-    with Contents.here(log, start.path, state.tree) as contents:
+    with contents_of(log, start, tmp_path / "made")[0] as contents:
         whole = contents.whole(state.tree).differs
-        held = {each.path: contents.content(each, state.tree) for each in whole}
+        held = {each.path: contents.content(each) for each in whole}
     assert held == {
         "a.py": b"two\nthree\n", "d.py": b"sea\n", "made.txt": b"x\n", "pkg/x.py": b"x\n",
     }  # fmt: skip

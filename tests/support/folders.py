@@ -7,7 +7,11 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from refold.engine.errors import FolderRefused
+from refold.engine.log.blobs import digest_only
+from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
+from refold.engine.workspace.git import blob_id
+from refold.engine.workspace.store import Store
 from refold.engine.workspace.tree import TreeEntry
 
 _NAMES = st.one_of(
@@ -45,17 +49,24 @@ def entries(draw: st.DrawFn) -> list[TreeEntry]:
 @st.composite
 def _entry(draw: st.DrawFn, path: str) -> TreeEntry:
     mode = draw(st.sampled_from(["100644", "100755"]))
-    match draw(st.sampled_from(["git", "own", "cut", "link", "out"])):
+    match draw(st.sampled_from(["git", "own", "cut", "out"])):
         case "git":
             return TreeEntry(path, mode, "git", draw(_DIGESTS)[:40])
         case "own":
-            return TreeEntry(path, mode, "own", draw(_DIGESTS), draw(_SIZES))
+            return kept(path, draw(st.binary(max_size=9)), draw(st.sampled_from([mode, "120000"])))
         case "cut":
-            return TreeEntry(path, mode, "cut", draw(_DIGESTS), draw(_SIZES))
-        case "link":
-            return TreeEntry(path, "120000", "link", draw(PATHS))
+            return TreeEntry(path, mode, "cut", draw(_DIGESTS)[:40], draw(_SIZES), draw(_DIGESTS))
         case _:
             return TreeEntry(path, mode, "out", "large", draw(_SIZES))
+
+
+def kept(path: str, content: bytes, mode: str = "100644", log: Path | None = None) -> TreeEntry:
+    """Return the entry of a file or link by content, which is kept beside a log."""
+    if log is not None:
+        with Store(log.parent, "sha1", files_of(log)) as store:
+            store.put(content)
+            store.keep()
+    return TreeEntry(path, mode, "git", blob_id(content), len(content), digest_only(content))
 
 
 def git(folder: Path, *arguments: str) -> str:

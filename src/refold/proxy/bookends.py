@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
-from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.observed.binding import FOLDERS, NOTED, OTHER, ValuePlace
 from refold.engine.observed.journal import ObservedLog
@@ -255,13 +254,15 @@ def watched_folder(
     """
     secrets.learn_key_files(top)  # before a file is read that holds a key, too
     here = Path.cwd() if copied is None else top / copied.below
-    store = BlobStore(files_of(journal.path), sync=False)
     log = top / copied.log if copied is not None and copied.log else journal.path
     log_files = LogFiles(log, top, here, holds_others=True)
     scanner = Scanner(
-        top, log_files, store.put, secrets.scrubbed_bytes, keeps_commits=copied is not None,
+        top,
+        log_files,
+        secrets.scrubbed_bytes,
+        packs=files_of(journal.path),
         objects=NewObjects(top),
-    )  # fmt: skip
+    )
     return WatchedFolder(top, here, journal.path, scanner, journal.append, copied=copied)
 
 

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -20,7 +19,8 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.events.events import LEFT, Extension
-from refold.engine.log.names import files_of, fresh_path, packs_of
+from refold.engine.log.beside import add_pack, packs_of
+from refold.engine.log.names import files_of, fresh_path
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
@@ -597,9 +597,8 @@ def resume_command(
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, pinned(record), desk.end)
         if packs := packs_of(record.path) if copied is not None else []:
-            files_of(path).mkdir(exist_ok=True)
             for pack in packs:  # of the commits with which the copy began
-                shutil.copyfile(pack, files_of(path) / pack.name)
+                add_pack(files_of(path), pack)
         elif folder is not None and top is not None:
             where = top if copied is None else Path(copied.path)
             _keep(folder, session.secrets, path, where, keeps_all=keeps_all)

@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError, RunExists, StoreDamaged, StoreFailed, UsageError
-from refold.engine.log.pack import contents_beside, opened, removed_if_stopped
+from refold.engine.log.pack import objects_beside, opened, removed_if_stopped
 from refold.store.manifest import (
     MANIFEST_MAX,
     PIECE,
@@ -138,7 +138,7 @@ def _pushed(
     with opened(given) as log:
         if log != given:
             files = RunFiles(log.parent)
-        more = () if objects is None else contents_beside(log, objects(log))
+        more = () if objects is None else objects_beside(log, objects(log))
         beside = {name: path for path, name in more}
         manifest = manifest_of(log, files, beside)
         if kept is not None:  # first, so that no run is seen whose head is not kept

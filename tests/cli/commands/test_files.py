@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.engine.log.blobs import BlobStore
+from refold.engine.log.beside import packs_of
 from refold.engine.log.names import files_of
 from refold.engine.log.reader import read_entries
 from refold.replay.observed.folder import folder_diffs
@@ -118,7 +118,7 @@ def test_a_repository_that_lost_its_files_is_named(
 
     assert lost.exit_code == 3
     assert "the content of" in lost.stderr
-    assert "no repository is known" in diffs.stdout
+    assert "a.py: the repository has no such file" in diffs.stdout
     assert "+new" in diffs.stdout
     assert git(top, "status", "--porcelain").startswith("M a.py")
 
@@ -191,7 +191,7 @@ def test_a_changed_content_is_named_by_what_reads_it(
     """`verify`, `files`, `pack` and `push`; and `recover` says where to look."""
     log = shutil.copy(recorded, tmp_path)
     shutil.copytree(files_of(recorded), files_of(Path(log)))
-    for each in BlobStore(files_of(Path(log))).files():
+    for each in packs_of(Path(log)):
         each.write_bytes(b"x" * each.stat().st_size)
 
     for words in (

@@ -2,47 +2,46 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.errors import ContentMissing
-from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import files_of
-from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
-from tests.support.folders import git, repository
+from tests.support.folders import git, kept, repository
 
 
 def test_contents_come_from_the_log_and_from_the_repository(tmp_path: Path) -> None:
-    """Each kind of entry."""
-    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
+    """Each kind of entry; those that lend objects may have any name."""
+    top = repository(tmp_path / 'r:";x', {"a": "one\n", "b": "two\n"})
     log = tmp_path / "x.jsonl"
-    own = BlobStore(files_of(log)).put(b"\xff\n")
-    new = TreeEntry("new", "100644", "own", own, 2)
-    link = TreeEntry("l", "120000", "link", "\udcff")
+    new, link = kept("new", b"\xff\n", log=log), kept("l", b"\xff", "120000", log=log)
     tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [new, link])
 
-    with Contents.here(log, str(top), tree) as contents:
-        whole = contents.whole(tree)
-        held = {one.path: contents.content(one, tree) for one in whole.differs}
+    contents, _ = contents_of(log, FolderStarted(str(top), "", tree), tmp_path / "made")
+    with contents:
+        held = {one.path: contents.content(one) for one in contents.whole(tree).differs}
 
     assert held == {"a": b"one\n", "b": b"two\n", "l": b"\xff", "new": b"\xff\n"}
 
 
-def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
-    """A content that is not what its digest says is never given."""
+def test_what_is_missing_or_is_not_as_its_digest_says_is_named(tmp_path: Path) -> None:
+    """Another content of the same id would be one that somebody made for it."""
     log = tmp_path / "x.jsonl"
-    own = BlobStore(files_of(log)).put(b"abc")
-    tree = FileTree.of([Base("", "a" * 40)], [])
-    (files_of(log) / own[:2] / own).write_bytes(b"abd")
-    contents = Contents(log, {})
+    own = kept("f", b"abc", log=log)
+    started = FolderStarted(str(tmp_path), "", FileTree.of([], [own]))
+    contents, _ = contents_of(log, started, tmp_path / "made")
 
-    for entry, why in (
-        (TreeEntry("f", "100644", "own", own, 3), "damaged"),
-        (TreeEntry("f", "100644", "own", "c" * 64, 3), "missing"),
-        (TreeEntry("f", "100644", "git", "c" * 40, 3), "no repository"),
-        (TreeEntry("f", "100644", "out", "large", 3), "left out: large"),
-    ):
-        with pytest.raises(ContentMissing, match=why):
-            contents.content(entry, tree)
-    with pytest.raises(ContentMissing):
-        contents.whole(tree)
+    with contents:
+        assert contents.content(own) == b"abc"
+        for entry, why in (
+            (attrs.evolve(own, digest="c" * 64), "with the digest"),
+            (attrs.evolve(own, size=4), "4 bytes"),
+            (TreeEntry("f", "100644", "git", "c" * 40), "no such file"),
+            (TreeEntry("f", "100644", "out", "large", 3), "left out: large"),
+        ):
+            with pytest.raises(ContentMissing, match=why):
+                contents.content(entry)
+        with pytest.raises(ContentMissing):
+            contents.whole(FileTree.of([Base("", "a" * 40)], []))

@@ -9,12 +9,13 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace.git import (
     Git,
     RepositoryObjects,
-    between,
     blob_id,
     listed,
     object_folders,
     work_tree_around,
 )
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import TreeEntry
 from tests.support.folders import git, repository
 
@@ -78,35 +79,15 @@ def test_a_hostile_repository_runs_and_writes_nothing(tmp_path: Path, name: str)
     (top / "a").write_text("two\n")
     os.utime(top / "a", (1, 1))
     index = (top / ".git/index").read_bytes()
-    tree = git(top, "rev-parse", "HEAD^{tree}")
 
-    said = Git(top).said("status", "--porcelain=v2", "-z")
     with RepositoryObjects(Git(top)) as objects:
         objects.blob(git(top, "rev-parse", "HEAD:a"))
-    list(between(Git(top), tree, tree))
+    with Scanner(top, LogFiles(tmp_path / "x.jsonl", top, top)) as scanner:
+        found = [scanner.scan(), scanner.scan(is_last=True)]
 
-    assert b" a\0" in said
+    assert [one.tree.by_path.keys() for one in found] == [{"a"}, {"a"}]
     assert not ran.exists()
     assert (top / ".git/index").read_bytes() == index
-
-
-@pytest.mark.parametrize(
-    ("values", "converts"),
-    [((), False), (("false",), False), (("true",), True), (("true", "false"), False)],
-)
-def test_the_configuration_says_if_line_ends_are_converted(
-    tmp_path: Path, values: tuple[str, ...], *, converts: bool
-) -> None:
-    """The last value counts; a filter beside it is switched off all the same."""
-    top = repository(tmp_path / "r", {"a": "one\n", ".gitattributes": "a filter=evil\n"})
-    git(top, "config", "filter.evil.required", "true")
-    for value in values:
-        git(top, "config", "--add", "core.autocrlf", value)
-
-    assert Git(top).converts_line_ends is converts
-    assert Git(top).lines("ls-files", "-z") == [".gitattributes", "a"]
-    os.utime(top / "a", (1, 1))
-    assert Git(top).said("status", "--porcelain=v2", "-z") == b""
 
 
 def test_a_repository_that_fetches_what_it_lacks_is_not_let(tmp_path: Path) -> None:
@@ -139,21 +120,6 @@ def test_what_git_complains_of_is_said(tmp_path: Path) -> None:
     """With the folder and the command."""
     with pytest.raises(GitFailed, match="status: fatal: not a git repository"):
         Git(tmp_path).said("status")
-
-
-def test_what_differs_between_two_trees(tmp_path: Path) -> None:
-    """Path, mode and id on both sides."""
-    top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n"})
-    before = git(top, "rev-parse", "HEAD^{tree}")
-    git(top, "rm", "-q", "b")
-    git(top, "update-index", "--chmod=+x", "a")
-    git(top, "commit", "-qm", "second")
-    one, two = (blob_id(text) for text in (b"one\n", b"two\n"))
-
-    assert list(between(Git(top), before, git(top, "rev-parse", "HEAD^{tree}"))) == [
-        ("a", "100644", one, "100755", one),
-        ("b", "100644", two, "000000", "0" * 40),
-    ]
 
 
 def test_a_line_of_a_tree() -> None:

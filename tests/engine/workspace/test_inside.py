@@ -104,8 +104,8 @@ def test_files_are_made_replaced_and_removed(tmp_path: Path) -> None:
 
 
 def content_of(entry: TreeEntry) -> bytes:
-    """Return what a file holds in these tests: its link's text, or its own path."""
-    return os.fsencode(entry.value if entry.kind == "link" else entry.path)
+    """Return what a file holds in these tests, or the text of a link: its own path."""
+    return os.fsencode(entry.path)
 
 
 def found_below(top: Path) -> dict[str, tuple[str, bytes]]:
@@ -181,7 +181,7 @@ def test_a_path_that_leads_elsewhere_is_refused_by_name(tmp_path: Path, path: st
     (tmp_path / "top").mkdir()
 
     with pytest.raises(FolderRefused) as refused:
-        restore([TreeEntry(path, "100755", "own", "a" * 64, 1)], content_of, tmp_path / "top")
+        restore([TreeEntry(path, "100755", "git", "a" * 40)], content_of, tmp_path / "top")
 
     assert path in str(refused.value)
     assert found_below(tmp_path) == {}
@@ -192,12 +192,14 @@ def test_a_link_is_never_followed(tmp_path: Path, above: str) -> None:
     """Neither to write below it, nor in the place of it."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "top").mkdir()
-    link = TreeEntry("l", "120000", "link", above)
+    link = TreeEntry("l", "120000", "git", "a" * 40)
 
     for path in ("l/x", "l"):
         with pytest.raises(FolderRefused, match=r"\bl\b"):
             restore(
-                [link, TreeEntry(path, "100644", "own", "a" * 64, 1)], content_of, tmp_path / "top"
+                [link, TreeEntry(path, "100644", "git", "a" * 40)],
+                lambda _: os.fsencode(above),
+                tmp_path / "top",
             )
         (tmp_path / "top" / "l").unlink()
 
@@ -206,8 +208,8 @@ def test_a_link_is_never_followed(tmp_path: Path, above: str) -> None:
 
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     """A file is made and never opened: twice, or in the place of a folder."""
-    file = TreeEntry("a", "100644", "own", "a" * 64, 1)
-    inner = TreeEntry("a/b", "100644", "own", "a" * 64, 1)
+    file = TreeEntry("a", "100644", "git", "a" * 40)
+    inner = TreeEntry("a/b", "100644", "git", "a" * 40)
 
     for at, listed in enumerate(([file, file], [inner, file], [file, inner])):
         top = tmp_path / str(at)
@@ -224,7 +226,7 @@ def test_contents_that_are_missing_are_all_named(tmp_path: Path) -> None:
             raise ContentMissing(entry.path, "", "gone")
         return b"b"
 
-    listed = [TreeEntry(name, "100644", "own", "a" * 64, 1) for name in "abc"]
+    listed = [TreeEntry(name, "100644", "git", "a" * 40) for name in "abc"]
     missing = restore(listed, content, tmp_path)
 
     assert [each.file for each in missing] == ["a", "c"]

@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import ContentMissing
-from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace import left_out
 from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.packing import contents_of, packed_repository
 from refold.engine.workspace.scanning import FolderScan, Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from tests.support.folders import git, repository
@@ -41,10 +43,9 @@ class Looked:
         self.top = top.resolve()
         self.log = top.parent / "logs" / "run.jsonl"
         self.log.parent.mkdir(exist_ok=True)
-        store = BlobStore(files_of(self.log), sync=False)
         log_files = LogFiles(self.log, self.top, self.top)
-        scrubbed = _without_secret
-        self.scanner = Scanner(self.top, log_files, store.put, scrubbed, **given)
+        packs = files_of(self.log)
+        self.scanner = Scanner(self.top, log_files, _without_secret, packs=packs, **given)
         _OPEN.append(self.scanner)
 
     def scan(self, *, is_last: bool = False) -> FolderScan:
@@ -54,10 +55,12 @@ class Looked:
     def files(self, tree: FileTree) -> dict[str, bytes | str]:
         """Return all files of a tree, with what they hold; why, of what is left out."""
         found: dict[str, bytes | str] = {}
-        with Contents.here(self.log, str(self.top), tree) as contents:
+        started = FolderStarted(str(self.top), "", tree)
+        made = tempfile.mkdtemp(dir=self.log.parent)
+        with contents_of(self.log, started, Path(made))[0] as contents:
             for entry in contents.whole(tree).differs:
                 try:
-                    found[entry.path] = contents.content(entry, tree)
+                    found[entry.path] = contents.content(entry)
                 except ContentMissing:
                     found[entry.path] = entry.value
         return found
@@ -198,12 +201,12 @@ def test_more_than_a_log_may_hold_is_left_out(
     monkeypatch.setattr("refold.engine.workspace.scanning.TOTAL_MAX", 10)
     (top := tmp_path / "r").mkdir()
     for name in "abc":
-        (top / name).write_text("1234")
+        (top / name).write_text(name * 4)
 
     tree = Looked(top).scan().tree
 
     assert [(one.kind, one.value if one.kind == "out" else "") for one in tree.differs] == [
-        ("own", ""), ("own", ""), ("out", "total"),
+        ("git", ""), ("git", ""), ("out", "total"),
     ]  # fmt: skip
 
 
@@ -217,7 +220,8 @@ def test_a_secret_is_taken_out_of_a_file(tmp_path: Path) -> None:
 
     assert looked.files(tree)["conf"] == b"password=[redacted]\n"
     assert not tree.by_path["conf"].is_restorable
-    assert not any(b"hunter2" in path.read_bytes() for path in looked.log.parent.rglob("*/*/*"))
+    kept = packed_repository(looked.log, [], tmp_path / "made")
+    assert b"hunter2" not in kept.said("cat-file", "--batch-all-objects", "--batch")
 
 
 def test_a_command_of_git_that_moves_the_commit(tmp_path: Path) -> None:
@@ -271,11 +275,15 @@ def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
     scan = looked.scan()
 
     (told,) = scan.repositories
-    store = BlobStore(files_of(looked.log))
-    held = {
-        (path, stage): (mode, named and store.content(named, size or 0))
-        for path, mode, _, stage, named, size in told.staged()
-    }
+    git_of = packed_repository(looked.log, [], tmp_path / "made")
+    with Contents(git_of) as contents:
+        held = {
+            (path, stage): (
+                mode,
+                digest and contents.content(TreeEntry(path, mode, "git", named, size, digest)),
+            )
+            for path, mode, named, stage, digest, size in told.staged()
+        }
     assert held == {
         ("a", 0): ("100644", b"staged\n"), ("b", 0): ("", ""), ("c", 1): ("100644", b"three\n"),
         ("c", 2): ("100644", b"ours\n"), ("c", 3): ("100644", b"theirs\n"),
@@ -464,7 +472,7 @@ def test_empty_folders_are_there(tmp_path: Path) -> None:
 
     assert _kinds(looked.scan().tree) == {"out/deep": "folder"}
     (top / "out/deep/f").write_text("")
-    assert _kinds(looked.scan().tree) == {"out/deep/f": "own"}
+    assert _kinds(looked.scan().tree) == {"out/deep/f": "git"}
 
 
 def test_the_log_is_no_part_of_its_folder(tmp_path: Path) -> None:
@@ -477,7 +485,7 @@ def test_the_log_is_no_part_of_its_folder(tmp_path: Path) -> None:
     (top / "x.py").write_text("print()")  # a program beside a log that has its name
 
     def left(log: Path, here: Path) -> set[str]:
-        with Scanner(top, LogFiles(log, top, here), lambda _content: "a" * 64, bytes) as scanner:
+        with Scanner(top, LogFiles(log, top, here)) as scanner:
             return set(scanner.scan().tree.by_path)
 
     of_x = {"x.jsonl", "x.1.2.jsonl", "x.jsonl.sig", "x.blobs/aa/b"}

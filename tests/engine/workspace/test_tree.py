@@ -41,7 +41,7 @@ def _lines(*lines: Any) -> str:
 
 
 def _own(path: str, mode: str = "100644") -> list[Any]:
-    return [path, mode, "own", SHA, 3]
+    return [path, mode, "git", OID, 3, SHA]
 
 
 @for_each(
@@ -52,18 +52,19 @@ def _own(path: str, mode: str = "100644") -> list[Any]:
         (_lines(_own(".git/hooks/pre-commit")), ".git/hooks/pre-commit"),
         (_lines(_own("a"), _own("a")), "same path twice"),
         (_lines(_own("b"), _own("a")), "in order"),
-        (_lines(["l", "120000", "link", "/etc", 4], _own("l/passwd")), "l/passwd"),
+        (_lines(_own("l", "120000"), _own("l/passwd")), "l/passwd"),
         (_lines(_own("f"), _own("f/g")), "f/g"),
         (_lines(_own("a", "104755")), "104755"),
-        (_lines(["a", "100644", "own", "../../x", 3]), "../../x"),
-        (_lines(["a", "100644", "git", OID[:-1], 3]), OID[:-1]),
-        (_lines(["a", "100644", "own", SHA, -1]), "-1"),
-        (_lines(["a", "100644", "own", SHA, None]), "None"),
-        (_lines(["a", "100644", "out", "because", 3]), "because"),
-        (_lines(["a", "100644", "run", "x", 3]), "run"),
-        (_lines(["l", "120000", "link", "", 0]), "link"),
-        (_lines(["a", OID], ["a", "120000", "link", "/etc", 4]), "repository"),
-        (_lines(["a/b", OID], ["a", "120000", "link", "/etc", 4]), "repository"),
+        (_lines(["a", "100644", "git", "../../x", 3, SHA]), "../../x"),
+        (_lines(["a", "100644", "git", OID[:-1], 3, ""]), OID[:-1]),
+        (_lines(["a", "100644", "git", OID, -1, SHA]), "-1"),
+        (_lines(["a", "100644", "git", OID, None, SHA]), "None"),
+        (_lines(["a", "100644", "git", OID, 3, SHA[1:]]), OID),
+        (_lines(["a", "100644", "out", "key", 3, SHA]), "key"),
+        (_lines(["a", "100644", "out", "because", 3, ""]), "because"),
+        (_lines(["a", "100644", "run", "x", 3, ""]), "run"),
+        (_lines(["a", OID], _own("a", "120000")), "repository"),
+        (_lines(["a/b", OID], _own("a", "120000")), "repository"),
         (_lines(["a", OID], _own("a")), "repository"),
         (_lines(["", OID], ["", OID]), "twice"),
         (_lines(["..", OID]), ".."),
@@ -90,7 +91,7 @@ def test_a_whole_tree_has_the_files_of_its_bases_and_what_differs() -> None:
     """Gone files are not in it, files of inner repositories are."""
     tree = FileTree.of(
         [Base("", OID), Base("sub", OID)],
-        [TreeEntry("gone", "", "gone"), TreeEntry("new", "100644", "own", SHA, 3)],
+        [TreeEntry("gone", "", "gone"), TreeEntry("new", "100644", "git", OID, 3, SHA)],
     )
     listed = {
         "": [TreeEntry("gone", "100644", "git", OID), TreeEntry("sub", "160000", "commit", OID)],
@@ -100,13 +101,11 @@ def test_a_whole_tree_has_the_files_of_its_bases_and_what_differs() -> None:
     whole = tree.whole(listed)
 
     assert [entry.path for entry in whole.differs] == ["new", "sub", "sub/x"]
-    assert tree.base_of("sub/x") == Base("sub", OID)
-    assert tree.base_of("subx") == Base("", OID)
 
 
 def test_what_stands_below_a_link_is_refused_though_base_and_list_each_are_sound() -> None:
     """Writing it would follow the link out of the folder."""
-    tree = FileTree.of([Base("", OID)], [TreeEntry("a", "120000", "link", "/etc", 4)])
+    tree = FileTree.of([Base("", OID)], [TreeEntry("a", "120000", "git", OID, 4, SHA)])
 
     with pytest.raises(FolderRefused, match="a/passwd"):
         tree.whole({"": [TreeEntry("a/passwd", "100644", "git", OID)]})

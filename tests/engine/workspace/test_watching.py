@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderChanged, FolderEntry, read_entry
 from refold.engine.workspace.left_out import LogFiles
@@ -66,7 +65,7 @@ def test_a_call_that_began_and_ended_while_a_look_was_under_way_is_named(tmp_pat
     top = repository(tmp_path / "r", {"a": "one\n"})
     log = tmp_path / "x.jsonl"
     entries: list[FolderEntry] = []
-    scanner = Scanner(top, LogFiles(log, top, top), BlobStore(files_of(log)).put, bytes)
+    scanner = Scanner(top, LogFiles(log, top, top), packs=files_of(log))
     append = lambda event: entries.append(read_entry(event.data))  # noqa: E731 - one line
     with WatchedFolder(top, top, log, scanner, append) as folder:
         folder.begin()

@@ -3,23 +3,21 @@
 import contextlib
 import hashlib
 import os
-import subprocess
 from pathlib import Path
 
 import attrs
 import pytest
 
 from refold.engine.errors import FolderIncomplete, FolderRefused
-from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import files_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
+from refold.engine.workspace.git import Git
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
 from refold.proxy.copies.copied import Copy, make_copy
 from refold.proxy.copies.current import RecordedFolder, todays_folder
 from refold.proxy.copies.whose import Files
-from tests.support.folders import git, repository
+from tests.support.folders import git, kept, repository
 
 
 def all_bytes(top: Path) -> dict[str, str]:
@@ -48,11 +46,7 @@ def of_git(top: Path, path: str = "", index: str = "") -> Repository:
 
 def recorded(top: Path, log: Path, *differs: TreeEntry, **own: bytes) -> FolderStarted:
     """Return a folder as a record has it: its commit, and what differs from it."""
-    store = BlobStore(files_of(log))
-    more = [
-        TreeEntry(path, "100644", "own", store.put(content), len(content))
-        for path, content in own.items()
-    ]
+    more = [kept(path, content, log=log) for path, content in own.items()]
     tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], [*differs, *more])
     return FolderStarted(str(top), "", tree, (of_git(top),))
 
@@ -98,7 +92,7 @@ def test_files_and_history_are_as_they_were(tmp_path: Path) -> None:
     git(top, "tag", "v1")
     log = tmp_path / "x.jsonl"
     gone = TreeEntry("gone", "", "gone")
-    link = TreeEntry("l", "120000", "link", "/etc/passwd")
+    link = kept("l", b"/etc/passwd", "120000", log)
     started = recorded(top, log, gone, link, a=b"changed\n", new=b"\xff")
     commit = git(top, "rev-parse", "HEAD")
     (top / "a").write_text("of today\n")
@@ -132,13 +126,9 @@ def test_what_was_staged_is_staged(tmp_path: Path) -> None:
     """Contents that no commit has; a removal; the stages of a conflict."""
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
     log = tmp_path / "x.jsonl"
-    content = b"staged\n"
-    own = BlobStore(files_of(log)).put(content)
-    named = git(top, "hash-object", "--stdin-paths") or subprocess.run(
-        ["git", "hash-object", "--stdin"], cwd=top, input=content, capture_output=True, check=True
-    ).stdout.decode().strip()  # fmt: skip
-    lines = [["a", "100644", named, 0, own, 7], ["b", "", "", 0, "", 0]]
-    lines += [["c", "100644", named, stage, own, 7] for stage in (1, 2, 3)]
+    own = kept("a", b"staged\n", log=log)
+    lines = [["a", "100644", own.value, 0, own.digest, 7], ["b", "", "", 0, "", 0]]
+    lines += [["c", "100644", own.value, stage, own.digest, 7] for stage in (1, 2, 3)]
     index = "".join(f"{line}\n".replace("'", '"') for line in lines)
     started = recorded(top, log)
     started = FolderStarted(started.path, "", started.tree, (of_git(top, index=index),))
@@ -192,10 +182,9 @@ def test_a_submodule_and_a_repository_without_a_commit(tmp_path: Path) -> None:
     git(top, "init", "-q", "empty")
     log = tmp_path / "x.jsonl"
     whole = git(sub, "rev-parse", "HEAD^{tree}")
-    content = BlobStore(files_of(log)).put(b"e")
     tree = FileTree.of(
         [Base("", git(top, "rev-parse", "HEAD^{tree}")), Base("sub", whole)],
-        [TreeEntry("empty/e", "100644", "own", content, 1)],
+        [kept("empty/e", b"e", log=log)],
     )
     empty = Repository("empty", "", "refs/heads/main", "", "")
     started = FolderStarted(str(top), "", tree, (of_git(top), empty, of_git(sub, "sub")))
@@ -246,8 +235,8 @@ def test_what_the_log_left_out_is_lent_by_todays_folder(
 
 def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> None:
     top = repository(tmp_path / "r", {"a": "one\n"})
-    links = [TreeEntry(n, "120000", "link", to) for n, to in (("in", "a"), ("out", "../x"))]
     log = tmp_path / "x.jsonl"
+    links = [kept(n, to, "120000", log) for n, to in (("in", b"a"), ("out", b"../x"))]
     started = recorded(top, log, *links)
 
     notes = made(log, started, tmp_path / "w").notes
@@ -290,13 +279,13 @@ def test_a_repository_behind_a_link_of_the_log_is_not_touched(
     git(victim, "pack-refs", "--all")
     before = all_bytes(victim)
     top = repository(tmp_path / "project", {"f": "x\n"})
-    links = [TreeEntry("a", "120000", "link", str(victim), len(str(victim)))]
+    log = tmp_path / "run.jsonl"
+    links = [kept("a", bytes(victim), "120000", log)]
     if not is_listed:
         (top / "a").symlink_to(victim)
         git(top, "add", "a")
         git(top, "commit", "-q", "-m", "a link")
         links = []
-    log = tmp_path / "run.jsonl"
     folder = recorded(top, log, *links)
     hostile = Repository(path, "", "refs/heads/pwned", f"{'1' * 40} refs/tags/v1\n")
 
@@ -316,8 +305,8 @@ def test_a_folder_that_a_log_from_elsewhere_names_is_not_opened(
     left_out = TreeEntry("secret", "100644", "out", "large", 5)
     started = recorded(top, tmp_path / "x.jsonl", left_out)
     state = RecordedFolder(
-        tmp_path / "x.jsonl", "0" * 64, state_of(started), Contents(tmp_path / "x.jsonl", {}),
-        started.tree, {},
+        tmp_path / "x.jsonl", "0" * 64, state_of(started),
+        Contents(Git.made(tmp_path, tmp_path / "made")), started.tree, {},
     )  # fmt: skip
 
     with contextlib.chdir(tmp_path):

@@ -1,22 +1,20 @@
 """Today's folder is found, and compared with the record."""
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from refold.engine.log.blobs import BlobStore, digest_only
 from refold.engine.log.names import files_of
-from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, FolderState
 from refold.engine.workspace.left_out import LogFiles
-from refold.engine.workspace.packing import lenders
+from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.scanning import Scanner
-from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.proxy import recorded_here
 from refold.proxy.copies.current import RecordedFolder, edits_of, is_ordinary, todays_folder
 from refold.proxy.copies.whose import Files
-from tests.support.folders import git, repository
+from tests.support.folders import git, kept, repository
 
 FILES = {"agent.py": "1\n", "lib/prompts.py": "old\n", "calc.py": "a - b\n", "notes.md": "n\n"}
 HEAD = "a" * 64
@@ -33,19 +31,15 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def recorded(top: Path, below: str = "") -> RecordedFolder:
     """Return a folder at its end: the run changed `calc.py`."""
     log = top.parent / "x.jsonl"
-    store = BlobStore(files_of(log), sync=False)
-    with Scanner(top, LogFiles(log, top, top), store.put, bytes) as scanner:
+    with Scanner(top, LogFiles(log, top, top), packs=files_of(log)) as scanner:
         first = scanner.scan()
     state = FolderState()
     started = FolderStarted(str(top), below, first.tree, first.repositories, first.by_git)
     state.apply(started)
-    now = TreeEntry("calc.py", "100644", "own", digest_only(b"a + b\n"), 6)
-    change = FileChange("calc.py", None, now)
-    entries = {**first.tree.by_path, "calc.py": now}
-    tree = FileTree.of(first.tree.bases, entries.values())
-    state.apply(FolderChanged((change,), tree.digest, is_end=True))
-    gits = lenders(started)
-    with Contents(log, gits) as contents:
+    change = FileChange("calc.py", None, kept("calc.py", b"a + b\n"))
+    state.apply(FolderChanged((change,), is_end=True))
+    contents, gits = contents_of(log, started, Path(tempfile.mkdtemp(dir=top.parent)))
+    with contents:
         return RecordedFolder(log, HEAD, state, contents, contents.whole(first.tree), gits)
 
 
@@ -148,10 +142,10 @@ def test_a_link_is_read_as_a_link(tmp_path: Path) -> None:
 
     found = edits_of(folder, top, "today", [])
 
-    entries = {each.path: (each.kind, each.value) for each in found.tree(folder.whole).differs}
-    assert entries["notes.md"] == ("link", "/etc/passwd")
+    entries = found.tree(folder.whole).by_path
+    assert entries["notes.md"] == kept("notes.md", b"/etc/passwd", "120000")
     assert "lib/prompts.py" not in entries
-    assert entries["lib"] == ("link", str(tmp_path / "outside"))
+    assert entries["lib"] == kept("lib", bytes(tmp_path / "outside"), "120000")
 
 
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:

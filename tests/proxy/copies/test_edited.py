@@ -16,7 +16,8 @@ import attrs
 import pytest
 
 from refold.engine.errors import FolderIncomplete, UsageError
-from refold.engine.log.names import files_of, packs_of
+from refold.engine.log.beside import packs_of
+from refold.engine.log.names import files_of
 from refold.proxy.copies import placing
 from refold.proxy.copies.placing import Copying
 from refold.proxy.sessions import record_command, replay_command

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import files_of
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import (
-    FileChange,
     FolderChanged,
     FolderLost,
     FolderStarted,
@@ -19,6 +17,7 @@ from refold.engine.workspace.entries import (
 )
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.scanning import Scanner
 from refold.proxy.copies.ended import EndedFolder, FolderComparison
 from tests.support.folders import git, repository
@@ -33,24 +32,16 @@ def compared(
     top, log = repository(folder / "r", FILES), folder / "x.jsonl"
     copy = folder / "work" / "copy"
     shutil.copytree(top, copy, symlinks=True)
-    apart = Git(copy, str(shutil.copytree(top / ".git", folder / "apart" / ".git")))
     state = FolderState()
-    with Scanner(top, LogFiles(log, top, top), BlobStore(files_of(log)).put, bytes) as scanner:
+    with Scanner(top, LogFiles(log, top, top), packs=files_of(log)) as scanner:
         first = scanner.scan()
         state.apply(FolderStarted(str(top), "", first.tree, first.repositories, first.by_git))
         recorded(top)
-        last = scanner.scan(is_last=True).tree
-        paths = sorted({*first.tree.by_path, *last.by_path}, key=os.fsencode)
-        ends = [(path, first.tree.by_path.get(path), last.by_path.get(path)) for path in paths]
-        changes = [
-            FileChange(path, one, None if two is None or two.kind == "gone" else two, two is None)
-            for path, one, two in ends
-            if one != two
-        ]
-        state.apply(FolderChanged(tuple(changes), last.digest, is_end=True))
+        state.apply(FolderChanged(scanner.scan(is_last=True).changes, is_end=True))
+    assert state.started is not None
     with (
-        Contents.here(log, str(top), first.tree) as contents,
-        FolderComparison(copy, contents, ["skipped/*"], gits={"": apart}) as comparison,
+        contents_of(log, state.started, folder / "made")[0] as contents,
+        FolderComparison(copy, contents, ["skipped/*"]) as comparison,
     ):
         comparison.begin()
         now(copy)
@@ -137,7 +128,8 @@ def test_without_an_end_it_is_said_that_nothing_was_compared(
     for entry in entries:
         state.apply(entry)
     (tmp_path / "copy").mkdir()
-    with FolderComparison(tmp_path / "copy", Contents(tmp_path / "x.jsonl", {})) as comparison:
+    git_of = Git.made(tmp_path, tmp_path / "made")
+    with FolderComparison(tmp_path / "copy", Contents(git_of)) as comparison:
         comparison.begin()
 
         found = comparison.end(state)

@@ -24,7 +24,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     said = Repository("", "", "refs/heads/topic", "", "", ("rebase",))
 
     made, notes = make_history(
-        tmp_path / "apart", tmp_path / "copy", said, [], lambda _, __: b"", Git(top)
+        tmp_path / "apart", tmp_path / "copy", said, [], lambda _: b"", Git(top)
     )
 
     Path(made.git_dir).rename(tmp_path / "copy" / ".git")
@@ -43,8 +43,6 @@ def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", "")
 
-    _, (note,) = make_history(
-        tmp_path / "apart", tmp_path / "copy", said, [], lambda _, __: b"", None
-    )
+    _, (note,) = make_history(tmp_path / "apart", tmp_path / "copy", said, [], lambda _: b"", None)
 
     assert note.startswith("the git index could not be restored: ")

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import FolderIncomplete, UsageError
-from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.command import run_command
@@ -20,7 +18,7 @@ from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.copies.sandbox import SandboxRefused
 from refold.proxy.signals import Signals
 from tests.proxy.copies.test_copied import of_git
-from tests.support.folders import git, repository
+from tests.support.folders import git, kept, repository
 
 Ran = Callable[..., str]
 
@@ -43,8 +41,7 @@ def no_sandbox() -> bool:
 
 def folder(log: Path, path: str = "", below: str = "below") -> FolderState:
     """Return a folder with one file, at its start."""
-    own = BlobStore(files_of(log)).put(b"then")
-    entries = [TreeEntry("below", "040000", "folder"), TreeEntry("f", "100644", "own", own, 4)]
+    entries = [TreeEntry("below", "040000", "folder"), kept("f", b"then", log=log)]
     return state_of(path or f"{log.parent}/home/project", FileTree.of([], entries), below)
 
 
@@ -228,3 +225,12 @@ def test_what_is_kept_follows_no_link_of_the_command(
     assert [each.name for each in mine.iterdir()] == ["key"]
     assert (log.parent / "k" / "lent" / "zz" / "canary").read_text() == "evil\n"
     assert [*(log.parent / "k").glob("**/key")] == []
+
+
+def test_without_git_no_folder_is_made_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command is not started: it would work on the user's files."""
+    state = folder(log)
+    monkeypatch.setenv("PATH", str(log.parent))
+
+    with pytest.raises(UsageError, match="not installed"), placed(log, state, [], Copying()):
+        pass

@@ -4,6 +4,7 @@ The members are those of the closed list in SECURITY.md.
 """
 
 import contextlib
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -14,8 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refold.engine.errors import FolderIncomplete, FolderRefused, GitFailed, UsageError
-from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import (
     FolderChanged,
     FolderStarted,
@@ -27,7 +26,7 @@ from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies.applying import FolderPatch
 from refold.proxy.copies.placing import Copying, placed
 from tests.proxy.copies.test_placing import ran
-from tests.support.folders import git, repository
+from tests.support.folders import git, kept, repository
 
 ROOT: Final = Path(__file__).parents[3]
 MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "changes", "files")
@@ -70,23 +69,23 @@ def _logs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def _entry(path: str, kind: str, named: str, places: dict[str, str]) -> TreeEntry:
+def _entry(path: str, kind: str, log: Path, places: dict[str, str]) -> TreeEntry:
     if kind == "own":
-        return TreeEntry(path, "100755", "own", named, len(_CONTENT))
+        return kept(path, _CONTENT, "100755", log)
     if kind in ("folder", "out"):
         return TreeEntry(path, "040000", kind, "ignored" if kind == "out" else "")  # type: ignore[arg-type]
-    return TreeEntry(path, "120000", "link", kind.format(**places))
+    return kept(path, os.fsencode(kind.format(**places)), "120000", log)
 
 
 def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     """Return the folder of a log as it is read: Refold refuses what no log may hold."""
     places = {"home": str(home), "tmp": str(home.parent)}
-    own = BlobStore(files_of(log)).put(_CONTENT)
+    own = kept("a/new", _CONTENT, log=log)
     tree_id, commit = (git(home / "mine", "rev-parse", each) for each in ("HEAD^{tree}", "HEAD"))
-    index = f'["a/new","100644","{"1" * 40}",0,"{own}",{len(_CONTENT)}]\n'
+    index = f'["a/new","100644","{own.value}",0,"{own.digest}",{len(_CONTENT)}]\n'
     tree = FileTree.of(
         [Base(path, tree_id) for path in drawn["bases"]],
-        [_entry(path, kind, own, places) for path, kind in drawn["tree"]],
+        [_entry(path, kind, log, places) for path, kind in drawn["tree"]],
     )
     repositories = tuple(
         Repository(path, commit if drawn["has_commit"] else "", "refs/heads/pwned",
@@ -98,7 +97,7 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     state = FolderState()
     for event in (
         started.as_event(),
-        FolderChanged((), tree.digest, is_end=True, calls=()).as_event(),
+        FolderChanged((), is_end=True).as_event(),
     ):
         state.apply(read_entry(event.data))
     return state

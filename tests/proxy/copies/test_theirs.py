@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.log.blobs import BlobStore
-from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.engine.workspace.tree import FileTree
 from refold.proxy.copies.theirs import programs_of
+from tests.support.folders import kept
 
 
 def test_programs_that_differ_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,16 +17,15 @@ def test_programs_that_differ_are_listed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(mine)
     for name in ("same.py", "agent.py"):
         (mine / name).write_text("same")
-    store = BlobStore(files_of(log))
     entries = [
-        TreeEntry(name, mode, "own", store.put(text.encode()), len(text))
+        kept(name, text.encode(), mode, log)
         for name, mode, text in (
             ("agent.py", "100644", "theirs"), ("notes.txt", "100644", "theirs"),
             ("run", "100755", "theirs"), ("same.py", "100644", "same"),
             ("subprocess.py", "100644", "theirs"),
         )
     ]  # fmt: skip
-    tree = FileTree.of([], [*entries, TreeEntry("python", "120000", "link", "/bin/sh", 7)])
+    tree = FileTree.of([], [*entries, kept("python", b"/bin/sh", "120000", log)])
     state = FolderState()
 
     assert programs_of(log, state) == ()

@@ -29,9 +29,9 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.events.outcome import ChildRef, Outcome
-from refold.engine.log.blobs import BlobStore
+from refold.engine.log.beside import packs_of
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
-from refold.engine.log.names import child_path, files_of, packs_of
+from refold.engine.log.names import child_path, files_of
 from refold.engine.log.reader import read_entries
 from refold.engine.log.salvaging import salvage
 from refold.engine.log.writer import LogWriter
@@ -40,6 +40,7 @@ from refold.engine.workspace.entries import FileChange, FolderChanged, FolderSta
 from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from refold.replay.audit.verify import Verification, verify
 from tests.support.child_programs import parents
+from tests.support.folders import kept
 from tests.support.started import STARTED
 
 ROOT = attrs.evolve(
@@ -300,40 +301,56 @@ def test_a_third_partys_events_are_ignored(path: Path) -> None:
     assert whats(verify(path)) == []
 
 
-def with_files(path: Path) -> dict[str, Path]:
-    """Write a log with a folder; return the files that hold its contents, by what they hold.
+def with_files(path: Path) -> list[Path]:
+    """Write a log with a folder; return the packs that hold its contents.
 
-    `old` is there at the start, `new` after a change, `staged` in the index.
+    There are one of the start, one of what is in the index, and one of a change.
     """
-    store = BlobStore(files_of(path))
-    names = {text: store.put(text.encode()) for text in ("old", "new", "staged", "nobody's")}
-    old, new = (TreeEntry("a", "100644", "own", names[text], 3) for text in ("old", "new"))
-    index = as_lines([["a", "100644", "1" * 40, 0, names["staged"], 6]])
+    old, staged, new = (kept("a", text, log=path) for text in (b"old", b"staged", b"new"))
+    index = as_lines([["a", "100644", staged.value, 0, staged.digest, staged.size]])
     start = FolderStarted("/f", "", FileTree.of((), [old]), (Repository("", index=index),))
-    after = FileTree.of((), [new])
     root = Scribe(path, ROOT)
     root.say(start.as_event())
-    root.say(FolderChanged((FileChange("a", old, new),), after.digest, is_end=True).as_event())
+    root.say(FolderChanged((FileChange("a", old, new),), is_end=True).as_event())
     root.seal()
-    return {text: files_of(path) / name[:2] / name for text, name in names.items()}
+    return packs_of(path)
 
 
-@pytest.mark.parametrize(("text", "line"), [("old", 2), ("staged", 2), ("new", 3)])
-def test_contents_of_files_are_looked_at(path: Path, text: str, line: int) -> None:
-    """Each that the log names, by the first entry that does; what nobody names is not."""
-    files = with_files(path)
+@pytest.mark.parametrize(("number", "line"), [(0, 2), (1, 2), (2, 3)])
+def test_contents_of_files_are_looked_at(path: Path, number: int, line: int) -> None:
+    """Each that the log names, by the first entry that does; a pack ends in its digest."""
+    pack, size = with_files(path)[number], f"{(3, 6, 3)[number]} bytes"
     assert whats(verify(path)) == []
 
-    files["nobody's"].write_text("other")
-    files[text].write_bytes(b"x" * len(text))
-    (damaged,) = verify(path).damage
-    files[text].unlink()
-    missing = verify(path)
+    whole = pack.read_bytes()
+    for content in (whole[:-1], b"", b"PUCK"):
+        pack.write_bytes(content)
+        damaged, missing = verify(path).damage
+        assert (damaged.what, damaged.line) == ("content damaged", 1)
+        assert (missing.what, missing.line) == ("content missing", line)
+    pack.unlink()
+    (missing,) = verify(path).damage
 
-    assert (damaged.what, damaged.line) == ("content damaged", line)
-    assert damaged.expected.startswith("a: ")
-    assert whats(missing) == [("audit.jsonl", "content missing")]
-    assert not missing.intact
+    assert (missing.what, missing.line, missing.expected) == ("content missing", line, "a: " + size)
+    assert not verify(path).intact
+
+
+def test_a_content_is_the_one_that_the_log_names(path: Path) -> None:
+    """By a digest of its own: git's ids are of SHA-1."""
+    own = attrs.evolve(kept("a", b"old", log=path), digest="0" * 64)
+    root = Scribe(path, ROOT)
+    root.say(FolderStarted("/f", "", FileTree.of((), [own])).as_event())
+    root.seal()
+
+    assert whats(verify(path)) == [("audit.jsonl", "content damaged")]
+
+
+def test_a_pack_that_git_refuses_is_damage(path: Path) -> None:
+    """It may end in its digest all the same."""
+    pack = with_files(path)[0]
+    pack.write_bytes(b"PACK more" + sha1(b"PACK more", usedforsecurity=False).digest())
+
+    assert whats(verify(path)) == [("audit.jsonl", "content unreadable")]
 
 
 def test_contents_may_be_left_out_together(path: Path) -> None:
@@ -345,23 +362,12 @@ def test_contents_may_be_left_out_together(path: Path) -> None:
     assert (report.intact, report.complete, report.root.contents_missing) == (True, True, 3)
 
     files_of(path).symlink_to(path.with_name("kept"))
-    assert {what for _, what in whats(verify(path))} == {"content unreadable"}
-
-
-def test_a_pack_of_git_ends_in_its_digest(path: Path) -> None:
-    with_files(path)
-    pack = files_of(path) / "0.pack"
-    pack.write_bytes(b"PACK more" + sha1(b"PACK more", usedforsecurity=False).digest())
-    assert whats(verify(path)) == []
-
-    for content in (pack.read_bytes()[:-1], b"", b"PUCK"):
-        pack.write_bytes(content)
-        assert whats(verify(path)) == [("audit.jsonl", "content damaged")]
+    assert {what for _, what in whats(verify(path))} == {"content missing"}
 
 
 def test_what_no_log_may_say_of_a_folder_is_damage(path: Path) -> None:
     """A path that leads out, in a chain that holds."""
-    out = TreeEntry("../a", "100644", "own", "0" * 64, 3)
+    out = TreeEntry("../a", "100644", "git", "0" * 40, 3)
     root = Scribe(path, ROOT)
     root.say(FolderStarted("/f", "", FileTree.of((), [out])).as_event())
     root.seal()
@@ -370,18 +376,16 @@ def test_what_no_log_may_say_of_a_folder_is_damage(path: Path) -> None:
 
 
 def test_a_salvaged_log_has_the_contents_that_are_left(path: Path, tmp_path: Path) -> None:
-    """Lost ones are counted, and no damage of it; packs of git go with it."""
-    files = with_files(path)
+    """Lost ones are counted, and no damage of it."""
+    packs = with_files(path)
     path.write_bytes(path.read_bytes()[:-20])
-    files["old"].write_text("bad")
-    (files_of(path) / "0.pack").write_bytes(b"PACK" + sha1(b"PACK", usedforsecurity=False).digest())
+    packs[0].write_text("bad")
 
     made = salvage(path, tmp_path / "new" / "kept.jsonl")
 
     report = verify(made.log)
-    assert (made.contents, report.intact, report.root.contents_missing) == (3, True, 1)
-    assert [each.name for each in packs_of(made.log)] == ["0.pack"]
-    files_of(made.log).joinpath("0.pack").write_bytes(b"")
+    assert (made.contents, report.intact, report.root.contents_missing) == (2, True, 1)
+    packs_of(made.log)[0].write_bytes(b"")
     assert not verify(made.log).intact
 
 
@@ -535,8 +539,8 @@ def test_a_child_cut_at_a_line_end_is_found(tree: Path) -> None:
     """Case 60: each number of lines removed: what is left chains, and is known to be short."""
     second = child_path(tree, 2)
     lines = second.read_bytes().splitlines(keepends=True)
-    for kept in range(1, len(lines)):
-        second.write_bytes(b"".join(lines[:kept]))
+    for number in range(1, len(lines)):
+        second.write_bytes(b"".join(lines[:number]))
 
         found = verify(tree)
 

@@ -7,7 +7,7 @@ from refold.replay.run.run_node import FileUse, RunNode
 
 
 def _file(path: str, digit: str) -> TreeEntry:
-    return TreeEntry(path, "100644", "own", digit * 64, 3)
+    return TreeEntry(path, "100644", "git", digit * 40, 3)
 
 
 def _change(path: str, before: str, after: str, *calls: str) -> FileChange:
@@ -22,7 +22,7 @@ def _changed(files: tuple[FileUse, ...]) -> str:
 def _uses(*changes: FileChange) -> FileUses:
     uses = FileUses()
     for change in changes:
-        uses.take(FolderChanged((change,), "d" * 64, ("0/1#2", "0/1/1#2")))
+        uses.take(FolderChanged((change,), ("0/1#2", "0/1/1#2")))
     return uses
 
 
@@ -48,5 +48,5 @@ def test_who_may_have_made_a_change_has_it_as_one_of_several() -> None:
     assert _changed(uses.of("0/1")) == "~1 (1 perhaps by others)"
 
     alone = FileUses()
-    alone.take(FolderChanged((_change("x", "a", "b"),), "d" * 64))
+    alone.take(FolderChanged((_change("x", "a", "b"),)))
     assert _changed(alone.of(ROOT)) == "~1"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
-from refold.engine.log.names import packs_of
-from refold.engine.workspace.packing import pack_objects
+from refold.engine.workspace.packing import packs_with
 from refold.engine.workspace.paths import names_of
 from refold.replay.index.guarantee import is_observed
 from refold.store.push import Moved, StoreOutcome
@@ -29,16 +28,14 @@ def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
     if folder is None or folder.started is None:
         return None
     entries = {*folder.started.tree.differs, *folder.tree.differs}
-    own = sorted({each.path for each in entries if each.kind in ("own", "cut")})
+    own = sorted({each.path for each in entries if each.digest})
     output.hint(
         f"with {log.name}: {folder.started.path}, "
         f"{words.counted(folder.started.by_git, 'file')} by git, "
         f"{len(own)} by content{': ' * bool(own)}{names_of(own)}"
     )
-    if packs := packs_of(log):
-        return packs
     into = Path(left.enter_context(tempfile.TemporaryDirectory()))
-    return pack_objects(folder.started, folder.tree, into)
+    return packs_with(log, folder.started, into)
 
 
 def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str) -> int:

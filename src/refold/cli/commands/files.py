@@ -59,9 +59,9 @@ def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
             before, now = contents.whole(start.tree), contents.whole(found.tree)
             chosen = [entry for entry in now.differs if is_below(as_text(entry.path), path)]
             if out is not None:
-                return _restored(chosen, contents, found.tree, out)
+                return _restored(chosen, contents, out)
             if len(chosen) == 1 and as_text(chosen[0].path) == path and not output.is_json():
-                sys.stdout.buffer.write(contents.content(chosen[0], found.tree))
+                sys.stdout.buffer.write(contents.content(chosen[0]))
                 return FINE
             listed = _listed(before, now, path)
     if path and not listed:
@@ -71,7 +71,7 @@ def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
     told = PrintedFiles(
         log=output.shown_path(log),
         folder=as_text(start.path),
-        digest=found.tree.digest,
+        digest=now.digest,
         files=listed,
     )
     return output.answer(told.as_json(), lambda: _describe(told, found.lost))
@@ -105,14 +105,14 @@ def _describe(told: PrintedFiles, lost: str) -> None:
         output.complain(f"the recording of the folder stops at some entry: {lost}")
 
 
-def _restored(entries: list[TreeEntry], contents: Contents, tree: FileTree, out: Path) -> int:
+def _restored(entries: list[TreeEntry], contents: Contents, out: Path) -> int:
     """Write files into an empty folder; report those that could not be restored."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(
             f"--out {out}: expected an empty or new folder, because nothing is overwritten"
         )
     out.mkdir(parents=True, exist_ok=True)
-    missing: list[ContentMissing] = restore(entries, lambda one: contents.content(one, tree), out)
+    missing: list[ContentMissing] = restore(entries, contents.content, out)
     for entry in entries:
         if not entry.is_restorable:
             why = "secrets were removed" if entry.kind == "cut" else f"left out: {entry.value}"

@@ -11,7 +11,7 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.printed import ComparedRun
 from refold.engine.errors import ContentMissing, RefoldError
 from refold.engine.events.outcome import Usage
-from refold.engine.log.gaps import blob_gaps
+from refold.engine.log.beside import blob_gaps
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import OpenedRun

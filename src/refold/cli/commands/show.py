@@ -19,9 +19,9 @@ from refold.cli.output.trees import print_tree
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import EntryMissing, LogLocked
+from refold.engine.log.beside import blob_gaps
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import Damage
-from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import blobs_of, root_of
 from refold.engine.log.reader import read_entries, scan, whole_data

@@ -7,16 +7,14 @@ CONTRACT.md §16.21.
 import contextlib
 import json
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from refold.engine.errors import ContentMissing
-from refold.engine.log.blobs import BlobStore, digest_only
-from refold.engine.log.names import files_of
+from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.diffs import unified
 from refold.engine.workspace.entries import FolderState
@@ -94,8 +92,9 @@ def left_by(log: Path, folder: FolderState) -> str:
     if folder.started is None:
         return ""
     with contents_of(log, folder) as contents:
-        before = _Side(contents, folder.started.tree)
-        return _lines(_changes(before, _Side(contents, folder.tree)))
+        return _lines(
+            _changes(*(_side(contents, one) for one in (folder.started.tree, folder.tree)))
+        )
 
 
 def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> FolderPatch | None:
@@ -108,8 +107,8 @@ def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> Fol
         return None
     was = {json.loads(line)[0]: line for line in left.split("\n") if line}
     with contents_of(log, folder) as contents, _today(top, log) as today:
-        start, copy = _Side(contents, started.tree), _Side(contents, folder.tree)
-        known = {*start.whole(), *copy.whole(), *map(of_text, was)}  # of all else, nothing is said
+        start, copy = _side(contents, started.tree), _side(contents, folder.tree)
+        known = {*start.files, *copy.files, *map(of_text, was)}  # of all else, nothing is said
         since = {path: held for path, held in _changes(start, today).items() if path in known}
         now = {json.loads(line)[0]: line for line in _lines(since).split("\n") if line}
         moved = {path for path in {*was, *now} if was.get(path) != now.get(path)}
@@ -119,33 +118,30 @@ def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> Fol
 
 @attrs.frozen
 class _Side:
-    contents: Contents
-    tree: FileTree
+    files: Mapping[str, TreeEntry]
+    content: Callable[[TreeEntry], bytes]
 
-    def whole(self) -> Mapping[str, TreeEntry]:
-        return self.contents.whole(self.tree).by_path
+    def held(self, path: str) -> Held:
+        entry = self.files.get(path)
+        return ("", b"") if entry is None else (entry.mode, self.content(entry))
 
-    def held(self, entry: TreeEntry | None) -> Held:
-        if entry is None or entry.kind == "gone":
-            return "", b""
-        return entry.mode, self.contents.content(entry, self.tree)
+
+def _side(contents: Contents, tree: FileTree) -> _Side:
+    return _Side(contents.whole(tree).by_path, contents.content)
 
 
 def _changes(before: _Side, after: _Side) -> dict[str, tuple[Held, Held]]:
     """Return the old and new content by path, for each changed file."""
-    old, new = before.whole(), after.whole()
     found = {}
-    for path in sorted(old.keys() | new.keys(), key=os.fsencode):
-        pair = old.get(path), new.get(path)
+    for path in sorted(before.files.keys() | after.files.keys(), key=os.fsencode):
+        pair = before.files.get(path), after.files.get(path)
         is_unknown = any(one is not None and one.kind in _UNKNOWN for one in pair)
         if pair[0] == pair[1] or is_unknown or is_volatile(path):
             continue
-        try:
-            held = before.held(pair[0]), after.held(pair[1])
-        except ContentMissing:
-            continue
-        if held[0] != held[1]:
-            found[path] = held
+        with contextlib.suppress(ContentMissing):
+            held = before.held(path), after.held(path)
+            if held[0] != held[1]:
+                found[path] = held
     return found
 
 
@@ -158,11 +154,14 @@ def _lines(changes: Mapping[str, tuple[Held, Held]]) -> str:
 
 @contextlib.contextmanager
 def _today(folder: Path, log: Path) -> Iterator[_Side]:
-    """Scan the user's folder; its contents are stored separately."""
-    with tempfile.TemporaryDirectory(prefix="refold-") as made:
-        apart = Path(made, "today.jsonl")
-        store = BlobStore(files_of(apart), sync=False)
-        with Scanner(folder, LogFiles(log, folder, folder), store.put, bytes) as scanner:
-            tree = scanner.scan(is_last=True).tree
-        with Contents.here(apart, os.fspath(folder), tree) as contents:
-            yield _Side(contents, tree)
+    """Scan the user's folder, and read it."""
+    with Scanner(folder, LogFiles(log, folder, folder)) as scanner, Inside(folder) as opened:
+
+        def content(entry: TreeEntry) -> bytes:
+            held = opened.held(entry.path)
+            if held is None:
+                raise ContentMissing(as_text(entry.path), str(folder), "it is gone")
+            return held.content
+
+        scanner.scan(is_last=True)
+        yield _Side(scanner.whole(), content)

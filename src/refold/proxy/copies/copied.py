@@ -14,11 +14,10 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderIncomplete, UsageError
-from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git, object_folders
+from refold.engine.workspace.git import Git, blob_id, object_folders
 from refold.engine.workspace.inside import Inside, restore
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
 from refold.engine.workspace.tree import FileTree, TreeEntry, check_folders
@@ -57,8 +56,6 @@ class Copy:
     """Links that lead into the copy, not to where they were recorded."""
     contents: Contents
     """Reads what files of the record held."""
-    gits: Mapping[str, Git]
-    """Repositories apart from the copy, with its history, by path."""
 
 
 def make_copy(
@@ -91,9 +88,9 @@ def make_copy(
     assert started is not None
     top = work / "copy"
     top.mkdir()
-    contents, gits = contents_of(log, started, work / "packed")
-    left.enter_context(contents)
     try:
+        contents, gits = contents_of(log, started, work / "packed")
+        left.enter_context(contents)
         whole = contents.whole(started.tree)
     except ContentMissing as error:
         raise _incomplete(log, [error]) from None
@@ -111,7 +108,7 @@ def make_copy(
         if used is not None:
             return used.content
         try:
-            return contents.content(entry, started.tree)
+            return contents.content(entry)
         except ContentMissing:
             held = None if today is None else held_at(today, entry.path)
             if held is None or not held.is_as(entry):
@@ -123,7 +120,7 @@ def make_copy(
     missing = restore(tree.differs, content, top)
     if missing:
         raise _incomplete(log, missing)
-    notes, shown, own = _histories(
+    notes, shown = _histories(
         started, top, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
     )
     notes = [*edits.notes(started.path), *notes]
@@ -142,18 +139,21 @@ def make_copy(
             notes.append(
                 f"links into {started.path} point to the copy instead: {paths.names_of(led)}"
             )
-        links = (one for one in whole.differs if one.kind == "link" and one.path not in led)
-        out = [one.path for one in links if paths.leads_out(one.path, one.value)]
-        if out:
+        if out := sorted({*_leading_out(top)} - {*led}):
             notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
         top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
-        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led), gits=own,
+        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
     )  # fmt: skip
 
 
+def _leading_out(top: Path) -> list[str]:
+    with Inside(top) as copy:
+        return [path for path, target in copy.links() if paths.leads_out(path, target)]
+
+
 def _log_at(path: str) -> TreeEntry:
-    return TreeEntry(path, "100644", "own", digest_only(b""), 0)
+    return TreeEntry(path, "100644", "git", blob_id(b""), 0)
 
 
 def _with_log(tree: FileTree, path: str) -> FileTree:
@@ -177,12 +177,12 @@ def _histories(
     *,
     has_hooks: bool,
     is_kept: bool,
-) -> tuple[list[str], list[tuple[Path, str]], dict[str, Git]]:
+) -> tuple[list[str], list[tuple[Path, str]]]:
     """Make each repository of a copy; one that `is_kept` gets all objects.
 
-    Returns the notes, the folders that lend objects, and the same repositories apart from the copy.
+    Returns the notes, and the folders that lend objects.
     """
-    notes, shown, gits = list[str](), list[tuple[Path, str]](), dict[str, Git]()
+    notes, shown = list[str](), list[tuple[Path, str]]()
     for number, one in enumerate(started.repositories):
         lender, named = lenders.get(one.path), dict[str, Path]()
         for folder in object_folders(lender) if lender is not None else ():
@@ -198,26 +198,24 @@ def _histories(
                 "--keep-content"
             )
         apart, place = work / "repositories" / str(number), Path(top, one.path)
-        git, told = make_history(apart, place, one, [*named], contents.own, lender)
+        git, told = make_history(apart, place, one, [*named], contents.content, lender)
         notes += told
         if has_hooks and lender is not None:
             take_hooks(git, lender)
-        moved = work / "moved"
-        _copied(Path(git.git_dir), moved)
+        own = Path(git.git_dir)
         if is_kept:
             for folder in named.values():
-                objects = moved / _OBJECTS
+                objects = own / _OBJECTS
                 shutil.copytree(folder, objects, copy_function=_copied_once, dirs_exist_ok=True)
-            (moved / _OBJECTS / "info" / "alternates").unlink()
+            (own / _OBJECTS / "info" / "alternates").unlink()
         else:
             shown += [(folder, at) for at, folder in named.items()]
         with Inside(top) as copy:
-            copy.take(moved, f"{one.path}/.git" if one.path else ".git")
-        gits[one.path] = git
+            copy.take(own, f"{one.path}/.git" if one.path else ".git")
     if started.repositories:
         hooks = "your hooks" if has_hooks else "no hooks"
         notes.append(f"the copy has {hooks}, no remotes and no credential helper")
-    return notes, shown, gits
+    return notes, shown
 
 
 def keep_copy(top: Path, into: Path) -> None:

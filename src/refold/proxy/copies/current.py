@@ -15,15 +15,14 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects
-from refold.engine.workspace.inside import FOLDER, LINK, DiskFile, Inside
+from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects, blob_id
+from refold.engine.workspace.inside import FOLDER, DiskFile, Inside
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
 from refold.engine.workspace.paths import is_git
 from refold.engine.workspace.scanning import Scanner
-from refold.engine.workspace.tree import FileTree, Kind, TreeEntry, is_below
+from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
 from refold.proxy.copies.whose import Decision, Files, PathStates, is_own
 from refold.proxy.recorded_here import is_recorded_here
 
@@ -32,7 +31,7 @@ _COMMITS: Final = 1000
 _SAMPLE: Final = 400
 """Files of a record that are looked for in today's folder, at most."""
 _WORD: Final = re.compile(r"[^\s;&|()'\"=@<>$`]+")
-_FILES: Final = ("git", "own", "cut", "link", "out")
+_FILES: Final = ("git", "cut", "out")
 _CACHES: Final = ("__pycache__", "*/__pycache__", "*_cache", ".coverage")
 """Patterns of caches, if git ignores them."""
 _OF_SYSTEM: Final = (
@@ -162,7 +161,7 @@ def _shares_commits(folder: Path, recorded: RecordedFolder) -> bool:
 
 def _holds_most(folder: Path, recorded: RecordedFolder) -> bool:
     """Return whether more than half of the recorded files are here, as they were at some time."""
-    files = [each for each in recorded.whole.differs if each.kind in ("git", "own", "link")]
+    files = [each for each in recorded.whole.differs if each.kind == "git"]
     step = max(1, len(files) // _SAMPLE)
     sample = list(islice(files, 0, None, step))
     found = 0
@@ -213,10 +212,8 @@ class Edits:
         for path, held in self.held.items():
             files.pop(path, None)
             if held is not None:
-                is_link = held.mode == LINK
-                value = os.fsdecode(held.content) if is_link else held.digest
-                kind: Kind = "link" if is_link else "own"
-                files[path] = TreeEntry(path, held.mode, kind, value, len(held.content))
+                named = blob_id(held.content)
+                files[path] = TreeEntry(path, held.mode, "git", named, len(held.content))
         return FileTree.of((), files.values())
 
 
@@ -258,14 +255,12 @@ def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry
     started, here = recorded.started, today / recorded.started.below
     logs = [recorded.log, *([today / started.log] if started.log else [])]
     held = [LogFiles(log, today, here, holds_others=True) for log in logs]
-    with Scanner(today, held[-1], digest_only, bytes) as scanner:
+    with Scanner(today, held[-1]) as scanner:
         found = scanner.scan()
-    gits = {base.path: Git(today / base.path) for base in found.tree.bases}
-    with Contents(recorded.log, gits) as contents:
         files = {
-            each.path: each
-            for each in contents.whole(found.tree).differs
-            if not any(log_files.hold(each.path) for log_files in held)
+            path: each
+            for path, each in scanner.whole().items()
+            if not any(log_files.hold(path) for log_files in held)
         }
         return files, [one.path for one in found.repositories]
 
@@ -335,7 +330,7 @@ def _is_passed(
     path: str, one: TreeEntry | None, other: TreeEntry | None, words: Collection[str]
 ) -> bool:
     """Return whether a path is ignored: not a file, or a cache."""
-    kinds = {each.kind for each in (one, other) if each is not None} or {"own"}
+    kinds = {each.kind for each in (one, other) if each is not None} or {"git"}
     is_ignored = one is None and other is not None and other.value == "ignored"
     more = (*OF_AIDER, *(_CACHES if is_ignored else ()))
     is_cache = is_volatile(path, more) and not is_own(path, words)

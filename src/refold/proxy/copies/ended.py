@@ -8,17 +8,15 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Self
 
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.log.blobs import BlobStore, digest_only
+from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
-from refold.engine.workspace.git import Git
-from refold.engine.workspace.inside import FILE, PROGRAM, DiskFile, Inside
+from refold.engine.workspace.inside import DiskFile, Inside
 from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
@@ -27,7 +25,6 @@ from refold.engine.workspace.tree import FileTree, TreeEntry
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
 
-_EXCLUDE: Final = ".git/info/exclude"
 _WHOLE: Final = "(the folder)"
 """Stands for all files in a report that nothing could be compared."""
 
@@ -57,14 +54,11 @@ class FolderComparison:
         ignored: Iterable[str] = (),
         taken: Iterable[str] = (),
         log: str = "",
-        gits: Mapping[str, Git] = MappingProxyType({}),
     ) -> None:
         """Take the copy, what reads recorded contents, and patterns of paths to ignore.
 
         `taken` are paths that the copy does not have as recorded: of them, only new changes count.
         `log` is the path of the record in its folder, if it was there.
-        `gits` are repositories of this process with the copy's history, by path: git never asks
-        those in the copy, which are the command's.
         """
         self._top = top
         self._contents = contents
@@ -72,11 +66,7 @@ class FolderComparison:
         self._taken = frozenset(taken)
         self._begun: Mapping[str, TreeEntry] = {}
         place = top / log if log else top.parent / "no-log.jsonl"
-        self._now = BlobStore(top.parent / "now", sync=False)
-        self._scanner = Scanner(
-            top, LogFiles(place, top, top), self._now.put, lambda content: content, apart=gits
-        )
-        self._gits = gits
+        self._scanner = Scanner(top, LogFiles(place, top, top), is_copy=True)
         self._in_base: Mapping[str, TreeEntry] | None = None
         self._why = ""
 
@@ -96,11 +86,11 @@ class FolderComparison:
             return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
         tree = FileTree()
         with self._failing():
-            self._take_excludes()
             tree = self._scanner.scan(is_last=True).tree
         if self._why:
             return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
-        before, after = recorded.tree.by_path, tree.by_path
+        then_tree = recorded.tree
+        before, after = then_tree.by_path, tree.by_path
         then: dict[str, str] = {}
         now: dict[str, str] = {}
         for path in sorted(before.keys() | after.keys(), key=os.fsencode):
@@ -108,10 +98,10 @@ class FolderComparison:
             is_as_begun = path in self._taken and self._begun.get(path) == entries[1]
             if entries[0] == entries[1] or is_as_begun or self._is_ignored(path, entries):
                 continue
-            entry, found = entries[0] or self._base(recorded.tree).get(path), self._found(path)
+            entry, found = entries[0] or self._base(then_tree).get(path), self._found(path)
             if entry is not None and found is not None and DiskFile(*found).is_as(entry):
                 continue
-            held = self._recorded(entry, recorded.tree), found
+            held = self._recorded(entry), found
             if held[0] != held[1]:
                 is_mode = bool(held[0] and held[1] and held[0][0] != held[1][0])
                 for side, one in zip((then, now), held, strict=True):
@@ -131,12 +121,12 @@ class FolderComparison:
             one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
         )
 
-    def _recorded(self, entry: TreeEntry | None, tree: FileTree) -> _Held | None:
+    def _recorded(self, entry: TreeEntry | None) -> _Held | None:
         """Return the mode and the content that a file had."""
         if entry is None or entry.kind == "gone":
             return None
         try:
-            return entry.mode, self._contents.content(entry, tree)
+            return entry.mode, self._contents.content(entry)
         except ContentMissing as error:
             return entry.mode, str(error).encode()
 
@@ -150,15 +140,6 @@ class FolderComparison:
         with Inside(self._top) as folder:
             held = folder.held(path)
         return None if held is None else (held.mode, held.content)
-
-    def _take_excludes(self) -> None:
-        """Ignore what the command told git to ignore in its repositories."""
-        with Inside(self._top) as folder:
-            for path, git in self._gits.items():
-                held = folder.held(f"{path}/{_EXCLUDE}" if path else _EXCLUDE)
-                if held is not None and held.mode in (FILE, PROGRAM):
-                    (own := Path(git.git_dir, "info/exclude")).parent.mkdir(exist_ok=True)
-                    own.write_bytes(held.content)
 
     def __enter__(self) -> Self:
         return self

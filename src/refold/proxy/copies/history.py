@@ -15,6 +15,8 @@ from typing import Final
 from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
+from refold.engine.workspace.packing import borrow
+from refold.engine.workspace.tree import TreeEntry
 
 _HARMLESS: Final = (
     r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase|precomposeunicode|safecrlf)"
@@ -30,19 +32,19 @@ def make_history(
     top: Path,
     repository: Repository,
     borrowed: Sequence[str],
-    staged: Callable[[str, int], bytes],
+    staged: Callable[[TreeEntry], bytes],
     today: Git | None,
 ) -> tuple[Git, list[str]]:
     """Make the repository of a folder whose files are there, in the folder `apart`.
 
     `borrowed` are folders of objects, as the copy names them; `staged` returns a content beside
-    the log by its digest and size; `today` is the user's repository, if there is one. Returns whom
+    the log; `today` is the user's repository, if there is one. Returns whom
     to ask, and what could not be given back.
     """
     kind = "sha256" if len(repository.commit) == 64 else "sha1"  # noqa: PLR2004 - hex digits
     git = Git.made(top, apart, kind)
     own = Path(git.git_dir)
-    (own / "objects" / "info" / "alternates").write_text("".join(f"{one}\n" for one in borrowed))
+    borrow(git, borrowed)
     (own / "packed-refs").write_text(repository.refs)
     head = f"ref: {repository.branch}" if repository.branch else repository.commit
     (own / "HEAD").write_text(f"{head}\n")
@@ -78,20 +80,21 @@ def take_hooks(git: Git, today: Git) -> None:
         git.said("config", "core.hooksPath", elsewhere)
 
 
-def _index(git: Git, repository: Repository, staged: Callable[[str, int], bytes]) -> None:
+def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> None:
     if repository.commit:
         git.said("read-tree", repository.commit)
     lines = []
-    for path, mode, named, stage, own, size in repository.staged():
-        if own:
-            git.said("hash-object", "-w", "--stdin", given=staged(own, size))
+    for path, mode, named, stage, digest, size in repository.staged():
+        if digest:
+            kept = TreeEntry(path, mode, "git", named, size, digest)
+            git.said("hash-object", "-w", "--stdin", given=staged(kept))
         if stage <= 1 or not mode:  # the stages of a conflict stand for the plain entry
             lines.append(f"0 {'0' * 40}\t{path}")
         if mode:
             lines.append(f"{mode} {named} {stage}\t{path}")
     given = os.fsencode("".join(f"{line}\0" for line in lines))
     git.said("update-index", "-z", "--index-info", given=given)
-    git.said("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
+    git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
 
 
 def _take_over(git: Git, today: Git) -> None:

@@ -96,12 +96,14 @@ def placed(
     Raises:
         FolderIncomplete: contents are missing.
         FolderRefused: the log names what no log may name.
-        UsageError: `keep` is there already, or today's files are not here.
+        UsageError: `keep` is there already, today's files are not here, or git is not installed.
     """
     if folder.started is None or copying.in_place:
         why = "--in-place" if copying.in_place else "the log does not contain its folder"
         yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
+    if shutil.which("git") is None:
+        raise UsageError("git is not installed: the folder of a log is made with it, or --in-place")
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--keep {copying.keep}: this folder already exists: pass a new one")
     with _work() as work, contextlib.ExitStack() as left:
@@ -145,9 +147,7 @@ def _placed(
     is_kept = copying.keep is not None
     copy = made(is_mounted=is_placed and not why, has_layers=not bare, is_kept=is_kept)
     taken = (*copy.edits.used, *copy.led)
-    compared = FolderComparison(
-        copy.top, copy.contents, copying.ignored, taken, recorded.log, copy.gits
-    )
+    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log)
     left.enter_context(compared)
     compared.begin()
     at = str(Path(copy.top, recorded.below))

@@ -6,7 +6,7 @@ import pytest
 
 from refold.engine.errors import LogMissing
 from refold.engine.events.events import NoteAdded, RunStarted
-from refold.engine.log.gaps import blob_gaps, named_blobs
+from refold.engine.log.beside import blob_gaps, named_blobs
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.writer import LogWriter
 

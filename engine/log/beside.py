@@ -1,13 +1,17 @@
-"""The large strings that the lines of a log tree name, and the missing ones among them.
+"""What lies beside a log: the large strings that its lines name, and packs of git.
 
-For packing, showing or salvaging a tree without verifying it: chains are not checked, lines that
-are not JSON are skipped (`replay.audit.verify` reports damage), and nothing is changed. The rules
-are CONTRACT.md §3.6 and §4.6.
+Blobs are looked for without verifying the log, for packing, showing or salvaging a tree: chains are
+not checked, lines that are not JSON are skipped (`replay.audit.verify` reports damage), and nothing
+is changed. Packs are `<stem>.files/<number>.pack`, the contents of files in a watched command's
+folder. Nothing else in that folder is ever read: git opens none of it in place, for settings that
+are found there would run programs. The rules are CONTRACT.md §3.6, §4.6 and §16.16.
 """
 
+import errno
 import hashlib
 import mmap
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,13 +20,13 @@ from typing import Final
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import Damage, lines
+from refold.engine.log.descriptors import placed
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import blobs_of, packs_of, tree
+from refold.engine.log.names import blobs_of, files_of, tree
 from refold.engine.log.reader import open_log, reading
 
-_OF_PACKS: Final = ("sha1", "sha256")
+_KINDS: Final = ("sha1", "sha256")
 """Digests of repositories of git."""
-
 
 Marked = tuple[Sequence[int], int, int]
 """What is known of a log: number and byte of each line with blobs, one after the other, and where
@@ -73,28 +77,6 @@ def blob_gaps(
     return found
 
 
-def broken_packs(log: Path) -> Iterator[str]:
-    """Yield the names of the packs of git beside a log that do not end in their digest."""
-    for pack in packs_of(log):
-        try:
-            with (
-                pack.open("rb") as file,
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held,
-            ):
-                is_whole = held[:4] == b"PACK" and any(_ends_in(held, each) for each in _OF_PACKS)
-        except (OSError, ValueError):  # ValueError: of an empty file
-            is_whole = False
-        if not is_whole:
-            yield pack.name
-
-
-def _ends_in(held: mmap.mmap, kind: str) -> bool:
-    digest = hashlib.new(kind, usedforsecurity=False)
-    with memoryview(held) as whole, whole[: -digest.digest_size] as content:
-        digest.update(content)
-    return held[-digest.digest_size :] == digest.digest()
-
-
 def _names(line: bytes) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
 
@@ -108,3 +90,53 @@ def _names(line: bytes) -> list[tuple[str, int]]:
     except (ValueError, LookupError, TypeError, BlobBroken):
         pass  # not an entry, or one whose markers are damaged
     return found
+
+
+def packs_of(log: Path) -> list[Path]:
+    """Return the packs beside the log at `log`, in the order in which they were written."""
+    return _packs_in(files_of(log))
+
+
+def _packs_in(folder: Path) -> list[Path]:
+    if folder.is_symlink() or not folder.is_dir():  # `glob` would list it all the same
+        return []
+    found = (one for one in folder.glob("*.pack") if one.stem.isdecimal() and not one.is_symlink())
+    return sorted((one for one in found if one.is_file()), key=lambda one: int(one.stem))
+
+
+def add_pack(folder: Path, source: Path) -> Path:
+    """Copy a pack into a folder of contents, which is made, under the next number; synced.
+
+    Raises:
+        OSError: it could not be written, or the folder is a link.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
+    number = max((int(one.stem) for one in _packs_in(folder)), default=-1) + 1
+    added = folder / f"{number}.pack"
+    with source.open("rb") as file, placed(added, replaces=False) as made:
+        shutil.copyfileobj(file, made)
+    return added
+
+
+def broken_packs(log: Path) -> Iterator[Path]:
+    """Yield the packs beside a log that do not end in their digest."""
+    for pack in packs_of(log):
+        try:
+            with (
+                pack.open("rb") as file,
+                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held,
+            ):
+                is_whole = held[:4] == b"PACK" and any(_ends_in(held, each) for each in _KINDS)
+        except (OSError, ValueError):  # ValueError: of an empty file
+            is_whole = False
+        if not is_whole:
+            yield pack
+
+
+def _ends_in(held: mmap.mmap, kind: str) -> bool:
+    digest = hashlib.new(kind, usedforsecurity=False)
+    with memoryview(held) as whole, whole[: -digest.digest_size] as content:
+        digest.update(content)
+    return held[-digest.digest_size :] == digest.digest()
