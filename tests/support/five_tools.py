@@ -7,18 +7,7 @@ import refold
 from refold.engine.models import ScriptedModel
 from refold.engine.ports.ports import Reference
 from refold.engine.session import Session
-from refold.tools import (
-    AgentLoader,
-    MarkdownSection,
-    Prompt,
-    PromptRegistry,
-    build_dispatch_subagents_tool,
-    create_subagent_dispatch_tool,
-    dispatch_subagent_tool,
-    file_tools,
-    spawn_tools,
-    subagent_tool,
-)
+from refold.tools import MarkdownSection, Prompt, PromptRegistry
 
 _AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 _SCRIPT: dict[str, Any] = {
@@ -81,15 +70,11 @@ async def lead(run: refold.Run, _input: Any) -> dict[str, Any]:
 
 def recorded(log: Path, runner: str, **options: Any) -> refold.Recording:
     """Record `lead`, its children on `runner`."""
-    dispatch = create_subagent_dispatch_tool(AgentLoader(_AGENTS), "lead")
-    assert dispatch is not None
     tools = [
-        *file_tools(_AGENTS),
-        *spawn_tools(),
-        dispatch,
-        subagent_tool(),
-        dispatch_subagent_tool(prompts=prompts()),
-        build_dispatch_subagents_tool(),
+        refold.file_tools(_AGENTS),
+        ["spawn", "subagent", "dispatch_subagents"],
+        refold.subagents("subagent_dispatch", agents=_AGENTS, caller="lead"),
+        refold.subagents("dispatch_subagent", prompts=prompts()),
     ]
     model = ScriptedModel(_SCRIPT)
     return refold.record(

@@ -37,6 +37,8 @@ _ADVICE: Final[Mapping[str, str]] = {
     "output": "Ask for a plain text as the answer, or do the work yourself.",
 }
 """What to do after other failures whose words are not ours, by code; else `_CHANGE`."""
+_BROKEN: Final = ("no_model", "outside_loop", "spinning", "stuck", "unending")
+"""Codes of faults of a program or a set-up: their words advise a programmer, and are in the log."""
 _SHORTER: Final = "Ask for a shorter answer."
 _ENDED: Final[Mapping[str, str]] = {
     "max_iterations": "the child made all {cap:g} model requests that it had and did not finish.",
@@ -173,6 +175,8 @@ def _more(name: str, cap: float, own: Limits, most: Mapping[str, int]) -> str:
 
 
 def _worded(code: str, message: str, outcome: Outcome) -> str:
+    if code in _BROKEN:
+        return f"{code}: the child cannot run as it is set up. Do the work yourself."
     said = message if message.startswith(code) else f"{code}: {message}"
     if outcome.status == "rejected":
         return said

@@ -31,18 +31,6 @@ FULL, NONE = SubagentIsolationLevel.FULL_ISOLATION, SubagentIsolationLevel.NO_IS
 TASKS = {"tasks": [{"objective": "a", "steps": ["s"]}, {"objective": "b"}]}
 
 
-def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None:
-    params = DispatchSubagentsParams([SubagentTask("a"), SubagentTask("b")])
-
-    def program(run: PlainRun, _input: Any) -> list[str]:
-        result = dispatch_subagents.handler(params, context=context_of(run))
-        return [one.output for one in result.value]
-
-    recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
-
-    assert recording.output == ["ok", "ok"]
-
-
 class Counting(Session):
     """A session that counts how often it is cloned."""
 
@@ -152,22 +140,6 @@ def test_another_process_cannot_share_a_session(tmp_path: Path) -> None:
     results = recording.output["value"]
     assert [one["success"] for one in results] == [False, False]
     assert "cannot share its parent's session" in results[0]["error"]
-
-
-@pytest.mark.parametrize("level", [FULL, NONE])
-def test_a_replay_needs_no_tool_that_is_set_up_the_same(
-    tmp_path: Path, level: SubagentIsolationLevel
-) -> None:
-    log = tmp_path / "run.jsonl"
-    dispatching: list[Any] = [{"name": "dispatch_subagents", "arguments": TASKS}, "done"]
-    model = ScriptedModel({"agent": dispatching, "*": ["ok"]})
-    tools = [subagents_tool(isolation_level=level, levels=1)]
-    record("agent", {"task": "go"}, log=log, tools=tools, model=model, session=Session())
-
-    report = refold.reexecute(log, session=Session())
-
-    assert report.identical, str(report)
-    assert report.children == 2
 
 
 def test_a_child_may_dispatch_again_from_a_shared_session(tmp_path: Path) -> None:

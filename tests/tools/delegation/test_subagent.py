@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LimitRefused
-from refold.engine.events.outcome import Artifact, Fault, Outcome, Truncated
+from refold.engine.events.outcome import Artifact, Outcome, Truncated
 from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
@@ -72,20 +72,6 @@ def test_a_result_has_what_the_outcome_has(tmp_path: Path) -> None:
         "error": None,
         "timed_out": False,
         "duration_ms": 7,
-    }
-
-
-def test_a_failed_one_keeps_its_summary(tmp_path: Path) -> None:
-    fault = Fault(code="crashed", message="exit code 1")
-    outcome = Outcome(status="failed", summary="half", error=fault)
-
-    assert shown(tmp_path / "run.jsonl", outcome) == {
-        "success": False,
-        "summary": "[not finished; the child's last words] half",
-        "artifacts": [],
-        "error": "crashed: exit code 1. Try again once, or do the work yourself.",
-        "timed_out": False,
-        "duration_ms": 0,
     }
 
 

@@ -78,6 +78,14 @@ def test_the_next_step_follows_from_the_cause(code: str, advice: str) -> None:
     assert said.startswith(f"{code}: why. {advice}")
 
 
+@pytest.mark.parametrize("code", ["no_model", "outside_loop", "spinning", "stuck", "unending"])
+def test_advice_for_a_programmer_does_not_reach_a_model(code: str) -> None:
+    """It is in the log of the child."""
+    said = error_of(failed("failed", code, "pass record(…, model=…)"), run=None)
+
+    assert said == f"{code}: the child cannot run as it is set up. Do the work yourself."
+
+
 @pytest.mark.parametrize("value", ["{", "[]", '{"steps":[]}'])
 def test_an_artifact_that_is_no_plan_but_is_called_so_is_handed_back(value: str) -> None:
     outcome = Outcome(
