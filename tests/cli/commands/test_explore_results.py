@@ -106,7 +106,7 @@ def test_a_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
     said = invoke("explore", log, "--results")
 
     assert said.exit_code == 2
-    assert said.stderr.splitlines()[-1] == f"refold explore {log} --program FILE.py:main"
+    assert said.stderr.splitlines()[-1] == f"refold explore {log} --results --program FILE.py:main"
 
 
 def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invoke) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import structlog
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
@@ -139,6 +140,7 @@ def test_each_delegation_is_one_line_of_diagnostics_when_asked_for(
     model = f"scripted:{folder / 'replies.yaml'}"
     words = ("run", folder / "AGENT.md", "--task", "t", "--model", model)
 
+    structlog.reset_defaults()  # another test may have configured it in this process
     quiet = invoke(*words, "--log", folder / "b.jsonl")
     said = invoke("--log-level", "info", *words, "--log", folder / "a.jsonl")
 

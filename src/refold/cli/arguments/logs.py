@@ -8,7 +8,6 @@ import contextlib
 import functools
 import itertools
 import math
-import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -186,8 +185,8 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
         LogDamaged: the block failed over data that does not fit its kind.
     """
     if isinstance(given, Path) and given.is_dir():
-        shown = output.shown_path(given)
-        raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
+        line = output.command("ls", given)
+        raise click.UsageError(f"{output.shown_path(given)} is a folder: {line}")
     with holding(), _readable(given) as path:
         log = OpenedLog(path, given)
         try:
@@ -218,10 +217,8 @@ def continuing(log: OpenedLog) -> Iterator["KeptFolds"]:
         yield kept
     if kept.skipped:
         count = f"{sum(kept.skipped.values()):,} entries"
-        line = f"refold verify {shlex.quote(output.shown_path(log.given))}"
-        output.hint(
-            f"{count} were read by an earlier command and not verified now; to verify them: {line}"
-        )
+        said = "were read by an earlier command and not verified now; to verify them"
+        output.hint(f"{count} {said}: {output.command('verify', log.given)}")
 
 
 def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:

@@ -6,7 +6,6 @@ many, and `demo` run it once a log. CONTRACT.md §12.8 defines rehearsals.
 
 import contextlib
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from refold.api import reexecute
+from refold.cli.arguments.live import again
 from refold.cli.arguments.loading import (
     import_from_here,
     joined,
@@ -97,9 +97,7 @@ def run_of(log: OpenedLog, program: str | None) -> RunStarted:
     """
     run = program_started(log)
     if program is None and not names_shipped(run):
-        command = click.get_current_context().info_name
-        path = shlex.quote(output.shown_path(log.given))
-        raise unnamed(run.program, f"refold {command} {path} --program {place_of(run.program)}")
+        raise unnamed(run.program, again("--program", place_of(run.program)))
     return run
 
 

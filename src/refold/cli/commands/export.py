@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -135,12 +134,10 @@ def command(
         )
     log, *more = logs
     if to != "parquet" and (more or log.is_dir()):
-        shown = shlex.quote(output.shown_path(log))
-        raise click.UsageError(
-            f"--to {to} takes one LOG; {shown} is a folder: refold ls {shown}"
-            if log.is_dir()
-            else f"--to {to} takes one LOG; only --to parquet takes several"
-        )
+        shown = output.shown_path(log)
+        folder = f"{shown} is a folder: {output.command('ls', log)}"
+        why = folder if log.is_dir() else "only --to parquet takes several"
+        raise click.UsageError(f"--to {to} takes one LOG; {why}")
     target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
     if is_printed and to in ("parquet", "refold"):
         raise click.UsageError(f"--to {to} cannot write to standard output: pass a name with -o")

@@ -3,7 +3,6 @@
 Apart from their options: a replay of a program must not load a wire format. Rules: CONTRACT.md §16.
 """
 
-import shlex
 import sys
 import time
 from collections import deque
@@ -191,12 +190,11 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
         served = words.counted(forked.served, "request")
         told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
         output.told((document.status, output.status_style(document.status)), told)
-        command = shlex.join(["refold", "diff", document.origin, new, "--all"])
+        command = output.command("diff", document.origin, new, "--all")
         output.told_lines("\n".join(found.lines(FORK_LINES, command)))
-        shown = shlex.quote(new)
         for note in forked.notes:
             output.told((f"note: {note}", "yellow"))
-        output.hint(f"1 log: {shown}; refold show {shown}")
+        output.hint(f"1 log: {new}; {output.command('show', new)}")
 
     code = DIFFERS if forked.otherwise else FINE if is_fine else NOT_COMPLETED
     return output.answer(document, describe, code)
@@ -239,8 +237,7 @@ def resume_foreign(
         for note in resumed.notes:
             output.told((f"note: {note}", "yellow"))
         _told_patch(resumed, applies=bool(options.get("applies")))
-        shown = shlex.quote(document.log)
-        output.hint(f"1 log: {shown}; refold show {shown}")
+        output.hint(f"1 log: {document.log}; {output.command('show', document.log)}")
 
     is_refused = bool(options.get("applies") and resumed.kept)
     code = FINE if is_fine else NOT_COMPLETED

@@ -1,6 +1,5 @@
 """`refold fork`: what if a result had been different?"""
 
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -189,13 +188,10 @@ def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: 
         specs = ["SPEC"]
     doubts = {doubt.key for doubt in open_ends(forked.log).doubts}
     never_ran = tuple(one.key for one in forked.missing if one.key in doubts)
-    line = Given(
+    return Given(
         log=forked.log, program=program, tools=",".join((*sources.places, *left)),
         model=tuple(specs), base_url=live.base_url, session=live.session,
-    ).again()  # fmt: skip
-    return shlex.join(
-        [*shlex.split(line), *(word for key in never_ran for word in ("--retry", key))]
-    )
+    ).again(*(word for key in never_ran for word in ("--retry", key)))  # fmt: skip
 
 
 def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFork:
@@ -233,11 +229,10 @@ def _describe(
         return
     for key in unreached:
         output.complain(f"the edit of {key} has no effect: the fork never reaches it")
-    shown = shlex.quote(forked.log)
     if found is not None:
-        command = shlex.join(["refold", "diff", output.shown_path(origin), forked.log, "--all"])
+        command = output.command("diff", origin, forked.log, "--all")
         output.lines("\n".join(found.lines(FORK_LINES, command)))
-    output.hint(f"\n1 log: {shown}; refold show {shown}")
+    output.hint(f"\n1 log: {forked.log}; {output.command('show', forked.log)}")
     refused = ", ".join(one.call for one in forked.missing if "--yes" in one.options.split())
     runs = f", which runs {refused}" if refused else ""
     for each in remedies:

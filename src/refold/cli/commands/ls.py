@@ -1,6 +1,5 @@
 """`refold ls`: the recorded runs of a folder (CONTRACT.md §14.10)."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -148,7 +147,7 @@ def command(
         for name in lost:
             output.line((f"{name} is missing, but other files of its run exist", "yellow"))
         if lost:
-            output.line((f"`refold rm {shlex.quote(lost[0])}` removes them", "dim"))
+            output.line((f"`{output.command('rm', lost[0])}` removes them", "dim"))
 
     runs = [each.as_json() for each in found]
     document = {"places": [*map(output.shown_path, paths)], "runs": runs, "orphans": lost}

@@ -102,8 +102,8 @@ def command(
         return _report(passed.report)
     if passed.log is not None:
         entries = words.counted(passed.entries, "entry", "entries")
-        shown = output.shown_path(passed.log)
-        output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+        shown, line = output.shown_path(passed.log), output.command("show", passed.log)
+        output.hint(f"recorded in {shown}: {entries}; {line}")
     code: int = passed.exit_code
     return code
 

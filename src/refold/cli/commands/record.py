@@ -104,8 +104,8 @@ def command(
     recorded = sessions().record_command(command, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
-    shown = output.shown_path(recorded.log)
-    output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    shown, line = output.shown_path(recorded.log), output.command("show", recorded.log)
+    output.hint(f"recorded in {shown}: {entries}; {line}")
     if recorded.folder:
         output.hint(f"folder: {recorded.folder}")
     if recorded.profile:

@@ -5,7 +5,6 @@ ships are found by their names in the log. `cli.output.people` asks people and r
 """
 
 import contextlib
-import shlex
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,16 +112,16 @@ class Given:
     results: tuple[str, ...] = ()
     max_attempts: int = ATTEMPTS_MAX
 
-    def again(self) -> str:
-        """Return the command that continues again: the run's arguments, without decisions."""
-        line = ["refold", "resume", output.shown_path(self.log)]
+    def again(self, *decisions: str) -> str:
+        """Return the command that continues again: the run's arguments, and these decisions."""
+        line = list[str]()
         for name in _KEPT:
             value = getattr(self, name)
             for each in value if isinstance(value, tuple) else (value,):
                 if each and each != Path():
                     line.append(f"--{name.replace('_', '-')}")
                     line += [] if each is True else [output.shown_path(each)]
-        return shlex.join(line)
+        return output.command("resume", self.log, *line, *decisions)
 
 
 _KEPT: Final = (
@@ -253,7 +252,7 @@ def _ended(given: Given, run: RunStarted) -> LogSealed:
         model = [*given.model] or ["SPEC"] * bool(unasked(first_entry(given.log)))
         options = {"--program": program, "--tools": given.tools, "--model": "".join(model[:1])}
         said = [word for name, value in options.items() if value for word in (name, value)]
-        line = shlex.join(["refold", "fork", shown, "--at", str(at - 1), "--live", *said])
+        line = output.command("fork", given.log, "--at", str(at - 1), "--live", *said)
         error.add_note(
             "the run was interrupted; to continue before that in a new log, and ask live what had "
             f"no answer:\n{line}"

@@ -156,8 +156,8 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
             said = "a folder: to remove runs of it, add --older-than or --status"
             raise LogNameRefused(output.shown_path(log), said)
         if log != root_of(log):
-            root = output.shown_path(root_of(log))
-            said = f"the log of a subagent, which is removed with its run: refold rm {root}"
+            line = output.command("rm", root_of(log))
+            said = f"the log of a subagent, which is removed with its run: {line}"
             raise LogNameRefused(output.shown_path(log), said)
         if log.parent.is_dir():
             logs = [log, *(child for child in tree(log)[1:] if not _is_other(child))]

@@ -1,7 +1,6 @@
 """`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
 
 import contextlib
-import shlex
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
@@ -249,7 +248,7 @@ def _tree(
             for name in prices.unknown:
                 output.line((f"no price for model {name!r}: {prices.table}", "yellow"))
         elif _lacks_cost(tree):
-            line = f"refold show {shlex.quote(output.shown_path(log.given))} --prices"
+            line = output.command("show", log.given, "--prices")
             output.hint(f"no cost was recorded; to compute it now: {line}")
         if details and (digest := _digest(log, tree)):
             output.line((f"digest {digest}", "dim"))

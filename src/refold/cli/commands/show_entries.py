@@ -5,7 +5,6 @@ Of a long log, only the end is read for the last entries. Rules: CONTRACT.md §1
 
 import functools
 import os
-import shlex
 import sys
 import time
 from collections import deque
@@ -42,10 +41,8 @@ def show_entries(log: OpenedLog, count: int | None, *, follow: bool) -> None:
         entries = deque(entries, maxlen=None if count is None else min(count, sys.maxsize))
     tell, last = _tell_entries(log, entries, verified=not end)
     if end:
-        name = shlex.quote(output.shown_path(log.given))
-        output.hint(
-            f"entries before {end[0].seq} were not verified; to verify them: refold verify {name}"
-        )
+        line = output.command("verify", log.given)
+        output.hint(f"entries before {end[0].seq} were not verified; to verify them: {line}")
     if follow and last is not None and last.kind != "run.finished":
         _follow(log.path, last, tell)
     elif not end:

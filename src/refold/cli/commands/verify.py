@@ -6,7 +6,6 @@ A log is described in full; for a folder, each root log is a row, with its probl
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -125,15 +124,15 @@ def command(
     of its runs.
     """
     is_many = executor is not None or any(_is_folder(log) for log in logs)
+    if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
+        raise click.UsageError(
+            "--executor needs folders of logs, and cannot be used with --heads or --trust"
+        )
     kept = _Kept.of(heads)
     of_one = {"--heads HASH": kept.hash, "--same-as": same_as, "--salvage": out}
     for option, value in of_one.items():
         if value and (is_many or len(logs) > 1):
             raise click.UsageError(f"{option} needs exactly one LOG")
-    if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
-        raise click.UsageError(
-            "--executor needs folders of logs, and cannot be used with --heads or --trust"
-        )
     if executor is not None:
         found = _spread([log for log in logs if isinstance(log, Path)], executor)
     elif is_many:
@@ -264,8 +263,8 @@ def _advise(log: OpenedLog, given: Path) -> None:
         output.hint("no entry is valid: use a copy of the log, if there is one")
     elif any(each.wrong is not None for each in found):
         new = output.folder_beside(given) / f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}"
-        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
-        output.hint(f"to save the valid entries: refold verify {both}")
+        line = output.command("verify", given, "--salvage", new)
+        output.hint(f"to save the valid entries: {line}")
 
 
 def _salvaged(one: _Verified, out: Path) -> "SalvagedLog":
@@ -336,8 +335,7 @@ def _compared(one: _Verified, given: Path | StoredRun) -> ComparedTree:
     if same is False and began:
         output.line(f"    run.started differs in {', '.join(began)}")
     if other is not None and (same is False or has_other_rest):
-        names = " ".join(shlex.quote(output.shown_path(each)) for each in (one.log.given, given))
-        output.hint(f"what differs: refold diff {names}")
+        output.hint(f"what differs: {output.command('diff', one.log.given, given)}")
     return found
 
 

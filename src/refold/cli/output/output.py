@@ -10,6 +10,7 @@ Rules: CONTRACT.md §14.
 import contextlib
 import json
 import os
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -336,6 +337,11 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     r"""Return a path as JSON can hold it: bytes that are not text become `\xff`."""
     text = os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
     return with_urls(text)
+
+
+def command(verb: str, *words: str | os.PathLike[str]) -> str:
+    """Return a command of Refold as it can be typed: quoted, with paths as people know them."""
+    return shlex.join(["refold", verb, *map(shown_path, words)])
 
 
 @contextlib.contextmanager

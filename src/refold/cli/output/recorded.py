@@ -53,7 +53,7 @@ def describe(recording: Recording, *, again: str) -> None:
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
     output.hint(f"head {recording.head}")
-    output.hint(again if recording.questions else f"refold show {output.shown_path(recording.log)}")
+    output.hint(again if recording.questions else output.command("show", recording.log))
 
 
 def _describe_suspended(recording: Recording) -> None:
