@@ -12,6 +12,7 @@ import refold.api
 from refold.engine.errors import ArgumentsRefused, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
+from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
@@ -21,6 +22,7 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
+from refold.tools import subagent_tool
 from refold.tools.contract.tool_types import tool
 from tests.support.loops import for_each
 
@@ -105,6 +107,16 @@ def test_an_answer_without_tool_calls_is_the_result(log: Path) -> None:
 
     assert (recording.status, recording.reason) == ("completed", "done")
     assert recording.output == recording.summary == "It is done."
+
+
+def test_children_of_its_tools_inherit_its_parameters(log: Path) -> None:
+    """Those that depend on the request stay its own."""
+    replies = [calls(("subagent", {"task": "t"})), "done"]
+    given = {"task": "go", "agent": {"parameters": {"temperature": 0, "tool_choice": "auto"}}}
+    run(log, replies, given, tools=(subagent_tool(),), limits=Limits(max_depth=1))
+
+    parameters = asked(child_path(log, 1))[0]["parameters"]
+    assert parameters == {"agent": "subagent", "temperature": 0}
 
 
 CALL = {"id": "c", "name": "greet", "arguments": {"name": "Ada"}}

@@ -10,9 +10,11 @@ import pytest
 
 from refold.engine.events.events import ToolReturned
 from refold.engine.events.limits import CEILINGS
+from refold.engine.events.outcome import Usage
 from refold.engine.log.reader import read_entries
+from refold.engine.models import FunctionModel
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CancelSignal, Identity, Parentage
+from refold.engine.ports.ports import CancelSignal, Identity, ModelReply, Parentage
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
@@ -56,7 +58,7 @@ class Book:
     def fired(self, key: str, _length_us: int | None, _nth: int) -> int | None:
         return self.when(key)
 
-    def granted(self, _call: str, _has: int) -> None:
+    def granted(self, _call: str, _has: int) -> int | None:
         return None
 
     def outlasts(self, _call: str) -> bool:
@@ -79,6 +81,13 @@ def request(program: Any, log: Path, supply: Any, tools: list[Any]) -> RunReques
         durability="fast",
         supply=supply,
     )
+
+
+def as_child(wanted: RunRequest) -> RunRequest:
+    """Return the request of a run that has one above it."""
+    parent = Parentage(run="b" * 16, call="0#1", hash="0" * 16)
+    identity = attrs.evolve(wanted.identity, parent=parent, path="0#1", depth=1)
+    return attrs.evolve(wanted, identity=identity)
 
 
 def ended(wanted: RunRequest) -> Any:
@@ -275,10 +284,76 @@ def test_a_child_is_cancelled_where_it_was_in_the_record(
             await run.tool("work", n=n)
 
     log = tmp_path / "a.jsonl"
-    wanted = request(works, log, Cancelled({}, order), [work])
-    parent = Parentage(run="b" * 16, call="0#1", hash="0" * 16)
-    identity = attrs.evolve(wanted.identity, parent=parent, path="0#1", depth=1)
-    how = ended(attrs.evolve(wanted, identity=identity, cancel=cancel)).finished
+    wanted = as_child(request(works, log, Cancelled({}, order), [work]))
+    how = ended(attrs.evolve(wanted, cancel=cancel)).finished
 
     assert how.status == ("cancelled" if done == 1 else "completed")
     assert [e.kind for e in read_entries(log)].count("tool.returned") == done
+
+
+def asks(times: int) -> Any:
+    """Return a program that asks its model so often, for 10 tokens each."""
+
+    async def program(run: Any, _: Any) -> int:
+        for _ in range(times):
+            await run.model([{"role": "user", "content": "hi"}])
+        return times
+
+    return program
+
+
+def tenth(_request: Any) -> ModelReply:
+    usage = Usage(requests=1, input_tokens=10)
+    return ModelReply(message={"role": "assistant", "content": "ok"}, usage=usage)
+
+
+def test_as_many_tokens_are_asked_for_as_the_record_was_given(tmp_path: Path) -> None:
+    """Of the run above, which writes them as well; what the record was refused is not asked for."""
+    asked: list[int | None] = []
+
+    class Given(Book):
+        def draw(self, source: str, _name: str, call: str) -> tuple[Any] | None:
+            return ({"0#2": 15, "0#4": 0}.get(call, 0),) if source == "tokens" else None
+
+    def above(_has: int, wants: int | None, _gives_up: Any) -> int:
+        asked.append(wants)
+        return wants or 0
+
+    wanted = as_child(request(asks(9), tmp_path / "a.jsonl", Given({}, []), []))
+    models = {"": FunctionModel(tenth)}
+    limits = attrs.evolve(CEILINGS, model_tokens=10)
+    how = ended(attrs.evolve(wanted, models=models, limits=limits, tokens=above)).finished
+
+    assert (how.status, how.usage.input_tokens, asked) == ("limit", 30, [15])
+
+
+def test_a_child_is_given_tokens_at_their_place_among_all_outcomes(tmp_path: Path) -> None:
+    """The tool's result is there before the child asks, and comes after the grant."""
+    is_done = threading.Event()
+
+    class Granted(Book):
+        def granted(self, _call: str, _has: int) -> int | None:
+            return 0 if _has == 50 else None
+
+    @tool(effect="reads")
+    def work() -> None:
+        is_done.set()
+
+    def once_done(request: Any) -> ModelReply:
+        assert is_done.wait(60)
+        return attrs.evolve(tenth(request), usage=Usage(requests=1, input_tokens=50))
+
+    async def both(run: Any, _: Any) -> Any:
+        child = await run.start(Delegation(program=asks(2)))
+        await run.tool("work")
+        return (await run.join(child))[0].result()
+
+    log = tmp_path / "a.jsonl"
+    wanted = request(both, log, Granted({}, ["grant", "0#2", "0#1"]), [work])
+    limits = attrs.evolve(CEILINGS, model_tokens=100)
+    more: dict[str, Any] = {"runners": {"in-process": InProcess()}, "limits": limits}
+    models = {"": FunctionModel(once_done)}
+
+    assert run(attrs.evolve(wanted, models=models, **more)) == 2
+    kinds = [entry.kind for entry in read_entries(log)]
+    assert kinds.index("tokens.granted") < kinds.index("tool.returned")

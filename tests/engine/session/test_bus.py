@@ -33,6 +33,10 @@ def test_a_publisher_can_leave_itself_out() -> None:
     bus.publish("a", but=told.append)
 
     assert told == []
+    assert bus.hears(str)
+    assert not bus.hears(int)
+    assert not bus.hears(str, but=told.append)
+    assert bus.kinds == (str,)
 
 
 def test_a_view_is_told_only_of_its_own_run_and_counts_while_it_is_open() -> None:

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.errors import NotCanonical, SnapshotRestoreError, UsageError
+from refold.engine.errors import (
+    NotCanonical,
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+    UsageError,
+)
 from refold.engine.events.events import SessionChanged, SessionRestored, SessionSeeded
 from refold.engine.session import (
     EventBus,
@@ -132,6 +137,19 @@ def test_a_session_has_one_run_at_a_time() -> None:
 
     with pytest.raises(UsageError, match="give this one a clone"):
         session.bind(lambda _line: None)
+    with pytest.raises(UsageError, match="give this one a clone"):
+        session.check()
+
+
+def test_a_session_that_no_log_can_hold_is_refused_before_its_run() -> None:
+    session = Session()
+    session.register(Loose)
+    loose = Loose("")
+    session.dispatch(loose)
+    object.__setattr__(loose, "value", float("inf"))
+
+    with pytest.raises(SnapshotSerializationError):
+        session.check()
 
 
 def test_an_event_that_no_log_can_hold_changes_nothing_in_a_run() -> None:
