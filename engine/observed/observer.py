@@ -31,6 +31,7 @@ from refold.engine.observed.links import RESULT
 from refold.engine.observed.openers import (
     Opened,
     is_answer,
+    offers_one,
     opened_by_result,
     opener_of,
     texts_in,
@@ -183,6 +184,7 @@ class Observer:
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             opened = self._called(turn.thread, call, seq)
+            opened.is_sole = opened.delegated is None and offers_one(turn.asked)
             opened.waits = opened.delegated is not None or not is_answer(turn.asked, opened.tool)
         if "tool_calls" not in message and (found := written(message.get("content"))):
             call = {"id": "", "name": found[0], "arguments": found[1]}

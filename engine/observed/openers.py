@@ -7,6 +7,7 @@ below each other. `observed.links` tells whether a link is confirmed later. Pure
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -81,7 +82,7 @@ def opener_of(
     said = _saying(waiting, first) or _saying(away, first)
     if said is not None:
         thread, call = said
-        is_whole = _evidence(call.texts, first) >= max(map(len, call.texts))
+        is_whole = _evidence(call, first) >= max(map(len, call.texts))
         is_strong = call.delegated is not None or (is_whole and not _is_twin(asked, thread))
         return Opened(thread, call, "prompt", is_strong)
     named = [pair for pair in _handing_over(waiting) if not pair[1].opened]
@@ -130,6 +131,13 @@ def _stands(text: str, result: str) -> bool:
     return text in result or any(way in result for way in ways)
 
 
+def offers_one(asked: Asked) -> bool:
+    """Return whether a request offers a single tool; Gemini lists all of them in one item."""
+    (first, *others) = asked.tools or (None,)
+    listed = first.get("functionDeclarations") if isinstance(first, dict) else None
+    return first is not None and not others and (listed is None or len(listed) == 1)
+
+
 def is_answer(asked: Asked, tool: str) -> bool:
     """Return whether a call of `tool` is the answer itself: no result of it is ever shown.
 
@@ -150,23 +158,27 @@ def _saying(
     calls: list[tuple[Thread, UnansweredCall]], first: str
 ) -> tuple[Thread, UnansweredCall] | None:
     """Return the call with the longest text in the message, if it is the only one."""
-    found = [(_evidence(call.texts, first), (thread, call)) for thread, call in calls]
+    found = [(_evidence(call, first), (thread, call)) for thread, call in calls]
     longest = max((length for length, _ in found), default=0)
     best = [pair for length, pair in found if length and length == longest]
     saying = [pair for length, pair in found if length]
     return _alone(best) or _alone(_handing_over(best)) or _alone(_handing_over(saying))
 
 
-def _evidence(texts: tuple[str, ...], first: str) -> int:
+def _evidence(call: UnansweredCall, first: str) -> int:
     """Return the length of the longest text that is evidence; 0 for none."""
     whole = first.strip()
-    return max((len(text) for text in texts if _is_evidence(text.strip(), whole)), default=0)
+    least = math.inf if call.is_sole else _LETTERS_MIN
+    return max(
+        (len(text) for text in call.texts if _is_evidence(text.strip(), whole, least)), default=0
+    )
 
 
-def _is_evidence(text: str, whole: str) -> bool:
-    if len(text) >= _LETTERS_MIN and text in whole:
+def _is_evidence(text: str, whole: str, least: float) -> bool:
+    """Return whether a text is the message, or one of them holds the other of `least` letters."""
+    if len(text) >= least and text in whole:
         return True
-    return bool(text) and (text == whole or (len(whole) >= _LETTERS_MIN and whole in text))
+    return bool(text) and (text == whole or (len(whole) >= least and whole in text))
 
 
 def _handing_over(

@@ -51,6 +51,9 @@ class UnansweredCall:
     waits: bool = True
     """Whether a conversation may be below it: not if the request wanted this tool and no other, for
     then it is the answer itself, nor if its conversation has continued without the result."""
+    is_sole: bool = False
+    """Whether the request offered this tool alone, and its name does not hand work over: it may be
+    the form of an answer, such as a plan that the next agent is given."""
     below: list["Thread"] = attrs.field(factory=list)
     """The conversations below it."""
     beside: list["Thread"] = attrs.field(factory=list)

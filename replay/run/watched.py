@@ -119,7 +119,6 @@ class WatchedLog(Reading):
         """Tool calls, and delegations found in text, each as a possible leaf."""
         self._delegating: set[str] = set()
         """Those of them that hand work over."""
-        """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._links = Links()
         self._shown: dict[str, _Talk] = {}

@@ -286,6 +286,29 @@ def test_unrelated_questions_are_roots(watched: Watched) -> None:
     assert [data["scope"] for data in _openings(watched)] == ["0/1", "0/2", "0/3"]
 
 
+PLAN = "First read the notes, then write the report."
+
+
+@pytest.mark.parametrize(
+    ("tool", "offered", "question", "is_linked"),
+    [
+        ("make_plan", 1, f"Write the report. Plan: {PLAN}", False),
+        ("make_plan", 1, PLAN, True),
+        ("make_plan", 2, f"Write the report. Plan: {PLAN}", True),
+        ("delegate_work_to_coworker", 1, f"Write the report. Plan: {PLAN}", True),
+    ],
+)
+def test_the_only_tool_of_a_request_may_be_the_form_of_its_answer(
+    tool: str, offered: int, question: str, is_linked: object, watched: Watched
+) -> None:
+    """Frameworks put such an answer into the next prompt: only the whole message is evidence."""
+    tools = tuple({"name": name} for name in (tool, "other")[:offered])
+    watched.talk(S, U, answer=says("", ("c", tool, {"plan": PLAN})), tools=tools)
+    watched.talk(system("The writer."), user(question), answer=says("Done."))
+
+    assert [("call" in data) for data in _openings(watched)] == [False, is_linked]
+
+
 TIP = "Eat fish soup at the harbour, for it is fresh."
 QUOTED = 'He said: "Eat soup, it is good."'
 SHARED = "The shop opens at nine and closes at six on all days."
