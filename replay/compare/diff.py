@@ -41,6 +41,8 @@ DIFFERENCES_MAX: Final = 1_000
 """The default number of differences with details; more are only counted."""
 
 _ROOT: Final = "root"
+_LAST: Final = 2**63
+"""Behind all offsets of a log."""
 _UNFINISHED: Final = {"status": "unfinished"}
 
 
@@ -89,7 +91,7 @@ def diff(
         comparison.notes.append(f"not compared (as declared): {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
-    count, found = comparison.count, comparison.found
+    count, found = comparison.count, sorted(comparison.found, key=lambda each: each.when)
     if is_watched:
         found, notes = _of_watched(runs, found)
         count = len(found)
@@ -188,6 +190,8 @@ class _Comparison:
     _most: int | None
     _pairs: list[Compared] | None
     found: list[LogDifference] = attrs.field(factory=list)
+    above: tuple[int, ...] = ()
+    """Where the runs that are compared were started: an offset for each above them."""
     count: int = 0
     context: list[RunContext] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
@@ -241,7 +245,8 @@ class _Comparison:
     def _run_differs(self, category: DiffCategory, a: Json, b: Json, run: str) -> bool:
         found = differences(a, b)
         if found:
-            self._add(LogDifference(category=category, run=run, differences=found))
+            when = (*self.above, -1 if category in ("header", "input") else _LAST)
+            self._add(LogDifference(category=category, run=run, differences=found, when=when))
         return bool(found)
 
     def _explain(self, a: Json, b: Json, run: str) -> None:
@@ -298,7 +303,11 @@ class _Comparison:
         child_b = RunCalls(logs[1], b.volatile, b.declared)
         above = a.started.get("limits") or {}
         self._explain(_source(child_a.started, above), _source(child_b.started, above), where)
-        return self.runs_differ(child_a, child_b, where)
+        outside, self.above = self.above, (*self.above, one.asked_at)
+        try:
+            return self.runs_differ(child_a, child_b, where)
+        finally:
+            self.above = outside
 
     def _call_differs(
         self,
@@ -309,6 +318,9 @@ class _Comparison:
         places: Iterable[Difference],
     ) -> None:
         call = one or other
+        at = call.asked_at if call else 0
+        if call and call.ended_at and category in ("result", "retry"):
+            at = call.ended_at[-1]
         self._add(
             LogDifference(
                 category=category,
@@ -320,6 +332,7 @@ class _Comparison:
                 seq_a=one.seq if one else None,
                 seq_b=other.seq if other else None,
                 differences=tuple(places),
+                when=(*self.above, at),
             )
         )
 

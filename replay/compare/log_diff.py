@@ -4,14 +4,16 @@ Nothing here reads a log: `replay.compare.diff` does. The rules are CONTRACT.md 
 """
 
 import re
-from collections.abc import Iterator
-from typing import Final, Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
 
 import attrs
 
 from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference, counted, shown
+from refold.replay.difference.text_diff import changed_words, text_changes
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.run.tree_text import printable
 
@@ -39,6 +41,7 @@ _SHOWN: Final = 8
 """Places of one difference that its text shows."""
 FORK_LINES: Final = 40
 """Lines of differences that the report of a fork shows."""
+_NUMBERED: Final = re.compile(r"\[\d+\]")
 _HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
 
 
@@ -47,6 +50,7 @@ class LogDifference(Document):
     """One difference between two logs."""
 
     computed = ("where",)
+    hidden = ("when",)
 
     category: DiffCategory
     run: str
@@ -63,6 +67,8 @@ class LogDifference(Document):
     """Of the entries that asked."""
     differences: tuple[Difference, ...] = ()
     """Places where the JSON values differ; the whole request for a call that one log lacks."""
+    when: tuple[int, ...] = attrs.field(default=(), eq=False)
+    """What sorts differences in time: byte offsets, of the starts above and its own."""
 
     @property
     def where(self) -> str:
@@ -73,16 +79,74 @@ class LogDifference(Document):
         keys = [key for key in dict.fromkeys((self.call_a, self.call_b)) if key]
         at = f" ({' → '.join(keys)})" if keys else ""
         lines = [f"{printable(self.where)}{at}: {self.category}"]
-        lines += [f"    {self._place(each)}" for each in self.differences[:_SHOWN]]
+        places = self.differences[:_SHOWN]
+        lines += [f"    {line}" for each in places for line in self._place(each)]
         if len(self.differences) > _SHOWN:
             lines.append(f"    and {counted(len(self.differences) - _SHOWN, 'place')} more")
         return "\n".join(lines)
 
-    def _place(self, place: Difference) -> str:
-        """Return one place as text; the whole request for a call that one log lacks."""
-        if self.category == "only_in_a":
-            return printable(shown(place.before))
-        return printable(shown(place.after) if self.category == "only_in_b" else str(place))
+    def _place(self, place: Difference) -> list[str]:
+        """Return one place as lines; the whole request for a call that one log lacks."""
+        if self.category in ("only_in_a", "only_in_b"):
+            return [printable(shown(place.before or place.after))]
+        if texts := text_changes([place]):
+            return [printable(f"{place.pointer}:"), *(f"    {each}" for each in texts[0].lines)]
+        return [printable(str(place))]
+
+    @property
+    def change(self) -> tuple[Any, ...]:
+        """What it has in common with the same change elsewhere, whatever the run's number."""
+        run = _NUMBERED.sub("", self.run)
+        places = tuple((each.pointer, each.kind, changed_words(each)) for each in self.differences)
+        return run, self.what.partition("#")[0], self.category, places
+
+
+@attrs.frozen(kw_only=True)
+class DiffCause(Document):
+    """A difference that comes before others, with those that may follow from it."""
+
+    difference: LogDifference
+    alike: tuple[str, ...] = ()
+    """Where else the same changed in the same way."""
+    later: int = 0
+    """How many others come later in these runs, are in runs that were started otherwise there, or
+    have the same changed words."""
+
+    def __str__(self) -> str:
+        lines = str(self.difference).split("\n")
+        if self.alike:
+            lines[0] = f"{len(self.alike) + 1} times: {lines[0]}"
+        if self.later:
+            lines.append(f"    and {counted(self.later, 'difference')} later (to list them: --all)")
+        return "\n".join(lines)
+
+
+def causes(differences: Iterable[LogDifference]) -> tuple[DiffCause, ...]:
+    """Return the differences, in the order of time, that no earlier one may explain."""
+    found: dict[Any, DiffCause] = {}
+    runs: dict[str, Any] = {}
+    """By a run, or a call and all below it: the change that came first there."""
+    words: dict[tuple[str, str], Any] = {}
+    for one in differences:
+        change, said = one.change, {changed_words(each) for each in one.differences}
+        path = one.run.split(" > ")
+        starts = (" > ".join(path[:depth]) for depth in range(2, len(path) + 1))
+        known = next((runs[each] for each in (one.run, *starts) if each in runs), None)
+        if known is None and change not in found and said and all(each in words for each in said):
+            known = words[next(iter(said))]
+        if known is not None:
+            found[known] = attrs.evolve(found[known], later=found[known].later + 1)
+        elif change in found:
+            alike = (*found[change].alike, one.where)
+            found[change] = attrs.evolve(found[change], alike=alike)
+        else:
+            found[change] = DiffCause(difference=one)
+        known = change if known is None else known
+        runs.setdefault(one.run, known)
+        if one.what:
+            runs.setdefault(one.where, known)
+        words |= dict.fromkeys(said - words.keys(), known)
+    return tuple(found.values())
 
 
 @attrs.frozen
@@ -97,7 +161,7 @@ class RunContext(Document):
 class LogDiff(Document):
     """The differences of two logs and of the logs below them."""
 
-    computed = ("identical",)
+    computed = ("identical", "causes")
 
     a: str
     b: str
@@ -105,7 +169,7 @@ class LogDiff(Document):
     match: MatchMode
     arguments: ArgumentMode
     differences: tuple[LogDifference, ...]
-    """Those that keep their details, in the order of scopes, a child's where it was started."""
+    """Those that keep their details, in the order of time, a child's where it was started."""
     count: int
     """All of them."""
     context: tuple[RunContext, ...]
@@ -123,11 +187,21 @@ class LogDiff(Document):
         """Whether nothing differs under these modes."""
         return self.count == 0
 
+    @property
+    def causes(self) -> tuple[DiffCause, ...]:
+        """The differences that come before others, equal ones as one."""
+        return causes(self.differences)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self, most: int | None = None, command: str = "") -> Iterator[str]:
-        """Yield the lines of it as text: at most so many of differences; `command` lists all."""
+    def lines(
+        self, most: int | None = None, command: str = "", *, every: bool = True
+    ) -> Iterator[str]:
+        """Yield the lines of it as text: at most so many of differences; `command` lists all.
+
+        Without `every`, those of causes, of which others are only counted.
+        """
         what = counted(self.count, "difference") if self.count else "no differences"
         modes = [f"match {self.match}"] * (self.match != "strict")
         modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
@@ -135,20 +209,26 @@ class LogDiff(Document):
         entries = counted(self.entries, "entry", "entries")
         yield f"{what}: {entries} in {counted(self.runs, 'run')} compared{said}"
         left, count = most, 0
-        for difference in self.differences:
+        listed = self.differences if every else self.causes
+        for difference in listed:
             text = str(difference).split("\n")
             left = left - len(text) if left is not None else None
             if left is not None and left < 0:
                 break
             yield from text
             count += 1
-        if self.count > count:
+        rest = self.count - len(self.differences) + len(listed) - count
+        if rest:
             advice = f": to list all, use {command}" if command else ""
-            yield f"and {counted(self.count - count, 'difference')} more{advice}"
+            yield f"and {counted(rest, 'difference')} more{advice}"
         yield from (f"note: {printable(note)}" for note in self.notes)
-        for each in self.context:
-            for place in each.differences:
-                told = _HASH.sub(r"\1", printable(str(place)))  # enough to tell two apart
-                yield f"not compared: {printable(each.run)}: {told}"
+        context = Counter(
+            (_NUMBERED.sub("", each.run), _HASH.sub(r"\1", str(place)))  # hashes begin differently
+            for each in self.context
+            for place in each.differences
+        )
+        for (run, told), runs in context.items():
+            times = f" (in {runs} runs)" if runs > 1 else ""
+            yield f"not compared: {printable(run)}: {printable(told)}{times}"
         if self.guarantee:
             yield f"guarantee: {self.guarantee} ({OBSERVED})"

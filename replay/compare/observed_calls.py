@@ -8,7 +8,6 @@ belongs to its call. Rules: CONTRACT.md §13, §16.5.
 """
 
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json, text_of_json
+from refold.engine.encoding.canonical import Json
 from refold.engine.events.call_key import scope_of
 from refold.engine.log.reader import scan
 from refold.engine.observed.binding import FOLDERS, NOTED
@@ -26,7 +25,8 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.calls import NO_OUTCOME, RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import LogDifference
 from refold.replay.compare.measured import Declared
-from refold.replay.difference.pointer_diff import Difference, shared_ends
+from refold.replay.difference.pointer_diff import shared_ends
+from refold.replay.difference.text_diff import changed_words
 from refold.replay.observed.folder import FileDifference, folder_differences
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
@@ -321,7 +321,7 @@ def causes_first(
     kept: list[LogDifference] = []
     seen: set[tuple[str, str]] = set()
     for one in sorted(found, key=_when):
-        said = {_core(each) for each in one.differences}
+        said = {changed_words(each) for each in one.differences}
         if kept and said and all(_is_known(each, seen) for each in said):
             continue
         seen |= said
@@ -336,13 +336,6 @@ def _when(one: LogDifference) -> tuple[int, int]:
     is_before = one.category in ("header", "input")
     is_end = seq is None or (one.category == "result" and not one.what.startswith("model "))
     return (0 if is_before else 2 if is_end else 1), 2 * (seq or 0) + (one.category == "result")
-
-
-def _core(place: Difference) -> tuple[str, str]:
-    """Return the words of two texts that are not shared at their beginning or end."""
-    olds, news = (re.split(r"(\W)", text_of_json(e)) for e in (place.before, place.after))
-    start, end = shared_ends(olds, news)
-    return "".join(olds[start : len(olds) - end]), "".join(news[start : len(news) - end])
 
 
 def _is_known(core: tuple[str, str], seen: Iterable[tuple[str, str]]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import (
     Difference,
@@ -61,6 +61,13 @@ def text_changes(diff: Sequence[Difference]) -> tuple[TextChange, ...]:
         for one in diff
         if one.kind == "changed" and _is_text(one.before, one.after)
     )
+
+
+def changed_words(place: Difference) -> tuple[str, str]:
+    """Return the words of two texts that are not shared at their beginning or end."""
+    olds, news = (re.split(r"(\W)", text_of_json(e)) for e in (place.before, place.after))
+    start, end = shared_ends(olds, news, operator.eq)
+    return "".join(olds[start : len(olds) - end]), "".join(news[start : len(news) - end])
 
 
 def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[TextChange, ...]:

@@ -42,7 +42,8 @@ def test_the_first_difference_names_both_entries(tmp_path: Path) -> None:
     document = page(a, b).document
     found, (one, other) = document["diff"], _ids(document)
 
-    assert found["first"] == {"a": [one, 3], "b": [other, 3], "what": "root > double#2: arguments"}
+    told = {"what": "root > double#2: arguments", "change": "    /arguments/x: 2 → 5"}
+    assert found["first"] == {"a": [one, 3], "b": [other, 3], **told}
     assert [row[4] for row in found["rows"]] == ["same", "changed", "same"]
     assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
     assert found["table"]["tool_calls"] == [3, 3]

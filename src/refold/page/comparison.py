@@ -54,14 +54,15 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
         for each in told.differences
         if not each.what
     ]
-    own = [(each, row) for each, row in zip(pairs, rows, strict=True) if each.differences]
-    if own:
-        each, row = min(own, key=lambda one: _differs_at(one[0], one[1], a, b))
-        what = f"{each.differences[0].where}: {each.differences[0].category}"
+    one = next((each for each in told.differences if each.what), None)
+    if one is not None:
+        own = zip(pairs, rows, strict=True)
+        row = next(row for each, row in own if one in each.differences)
         found["first"] = {
             "a": None if row[1] is None else row[:2],
             "b": None if row[3] is None else row[2:4],
-            "what": what,
+            "what": f"{one.where}: {one.category}",
+            "change": str(one).partition("\n")[2] if content else "",
         }
     title = "No difference" if told.identical else "They differ, in no entry"
     found |= {"title": "They first differ here" if found["first"] else title}
@@ -100,19 +101,6 @@ def _when(row: list[Any], a: OneRun, b: OneRun) -> int:
     log, seq, log_b, seq_b = row[:4]
     found: int = b.times[log_b][seq_b] if seq is None else a.times[log][seq]
     return found
-
-
-def _differs_at(pair: Compared, row: list[Any], a: OneRun, b: OneRun) -> int:
-    """Return when a pair began to differ: by its request, or else by its answer.
-
-    So a subagent's answer comes before the call of its caller, which asked earlier and received it
-    later.
-    """
-    log, seq = row[:2]
-    answered = a.ends.get((log, seq)) if seq is not None else None
-    if answered is None or any(each.category != "result" for each in pair.differences):
-        return _when(row, a, b)
-    return a.times[log][answered]
 
 
 def _sums(side: OneRun) -> dict[str, int | None]:

@@ -75,8 +75,6 @@ class OneRun:
         self.scopes: dict[str, list[str]] = {}
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
-        self.ends: dict[tuple[str, int], int] = {}
-        """The entry that answers a request, by the request's log and entry; of `document`."""
         first = next(iter(sound(log)))
         origin = origin_of(first)
         edits = ", ".join((first.data.get("origin") or {}).get("edits", ()))
@@ -100,12 +98,6 @@ class OneRun:
         is_large = max(counts.values()) > ENTRIES_MAX or not causes
         links = _links(counts if causes else {}, self.ids)
         main, beside = _as_told(links, self.ids.values())
-        self.ends = {
-            (above, asked): seq
-            for (_, seq), direct in links.items()
-            for how, above, asked in direct
-            if how == "answers"
-        }
         starts = {
             path: {"log": place[1], "seq": place[2]}
             for path, name in self.ids.items()

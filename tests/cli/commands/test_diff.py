@@ -95,21 +95,20 @@ def say(text: str) -> str:
 
 
 def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) -> None:
-    """At most 200 lines, of at most 200 differences; all of them with `--all`."""
+    """Those that come first are listed, and the others counted; all are listed with `--all`."""
     one = record(remarks, 1, log=tmp_path / "a.jsonl", tools=[say]).log
     other = record(remarks, 2, log=tmp_path / "b.jsonl", tools=[say]).log
 
-    lines = invoke("diff", one, other).stdout.splitlines()
+    said = invoke("diff", one, other).stdout
     document = json.loads(invoke("diff", one, other, "--json").stdout)
     whole = invoke("diff", one, other, "--all")
 
-    assert len(lines) == 200
-    assert lines[-1].startswith("left out: ")
-    assert lines[-1].endswith(
-        f" and {document['count'] - 200} differences; to list everything, add --all"
-    )
-    assert len(document["differences"]) == 200
-    assert document["count"] > 250
+    assert said.startswith("501 differences: ")
+    assert "root: input\n    (the value itself): 1 → 2\n    and 500 differences later" in said
+    assert ": arguments" not in said
+    assert len(document["differences"]) == document["count"] == 501
+    (cause,) = document["causes"]
+    assert (cause["difference"]["category"], cause["later"]) == ("input", 500)
     assert "left out" not in whole.stdout
     assert whole.stdout.count(": arguments") == 250
 

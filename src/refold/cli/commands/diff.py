@@ -13,7 +13,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
-from refold.replay.compare.diff import diff
+from refold.replay.compare.diff import DIFFERENCES_MAX, diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import delegation_tree
@@ -53,7 +53,7 @@ standard error reports, and was not compared.
     help="Rule that compares arguments.",
 )
 @click.option(
-    "--all", "every", is_flag=True, help="List every difference; otherwise at most 200 lines."
+    "--all", "every", is_flag=True, help="List every difference, not only those that come first."
 )
 @json_option
 def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
@@ -65,7 +65,7 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
     with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
         started(one.path)  # a file without a first entry is no run that could differ
         started(other.path)
-        most = None if every else output.LINES_MAX
+        most = None if every else DIFFERENCES_MAX
         files: list[FileDifference] = []
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most, files=files)
         trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
@@ -77,12 +77,13 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, ever
     differs = FINE if found.identical and not files else DIFFERS
 
     def describe() -> None:
-        with output.at_most(most, "difference", found.count - len(found.differences)):
-            for each in found.lines():
+        shown = None if every else output.LINES_MAX
+        with output.at_most(shown, "difference", found.count - len(found.differences)):
+            for each in found.lines(every=every):
                 output.line(each.expandtabs())
         for file in files:
             output.line((f"{file.path}: the files differ at the end", "bold"))
-            for line in file.diff[:most]:
+            for line in file.diff[:shown]:
                 output.line(line.expandtabs())
         for name, said in spent.items():
             if said["models"]:

@@ -48,10 +48,10 @@ def _compared(log: Path, first: Path) -> ComparedRun:
         gaps = gaps_of(opened, tree, blob_gaps(opened.path))
         files = list[FileDifference]()
         try:
-            found = diff(reference.path, opened.path, most=1, files=files) if log != first else None
+            found = diff(reference.path, opened.path, files=files) if log != first else None
         except ContentMissing as error:  # of a file, in a repository of another day
             gaps = (*gaps, str(error))
-            found = diff(reference.path, opened.path, most=1)
+            found = diff(reference.path, opened.path)
     told = totals(tree)
     return ComparedRun(
         log=output.shown_path(log),
