@@ -395,6 +395,9 @@ LEFT: Final = "x-refold.left"
 SALVAGED: Final = "x-refold.salvaged"
 """The last entry of a salvaged log (CONTRACT.md §4.5)."""
 
+MESSAGES: Final = "x-refold.messages"
+"""Messages of a request that are too many for one entry: {predecessor, added}."""
+
 UNSEEN: Final = frozenset({"effect.late", "run.resumed"})
 """Kinds that no program asks for or is given: replay passes them over, and no digest has them."""
 

@@ -16,6 +16,7 @@ from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.conversation import ConversationPrefix, Conversations
 from refold.engine.events.call_key import scope_above
 from refold.engine.events.events import (
+    MESSAGES,
     WIRE,
     EffectCancelled,
     Extension,
@@ -45,8 +46,6 @@ from refold.engine.wire.parts.kept_answers import IDS
 
 CONVERSATION: Final = "x-refold.conversation"
 """A conversation began: {scope, agent, call, tool, how}; the last three if it is below a call."""
-MESSAGES: Final = "x-refold.messages"
-"""Messages of a request that are too many for one entry: {predecessor, added}."""
 TOOLS: Final = "x-refold.tools"
 """Tool definitions that requests offer from here on: {digest, tools}."""
 

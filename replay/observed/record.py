@@ -20,6 +20,7 @@ from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     FOLDER,
     LEFT,
+    MESSAGES,
     WIRE,
     EffectCancelled,
     Extension,
@@ -35,7 +36,7 @@ from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
 from refold.engine.observed.binding import FOLDERS, NOTED, Bindings, ValuePlace, places_of
 from refold.engine.observed.links import RESULT, Links
-from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
+from refold.engine.observed.observer import CONVERSATION, TOOLS, parameters_asked
 from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked

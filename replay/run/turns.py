@@ -11,8 +11,8 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import MESSAGES
 from refold.engine.log.reader import read_entries
-from refold.engine.observed.observer import MESSAGES
 from refold.replay.difference.pointer_diff import shared_ends
 from refold.replay.index.chains import Chains
 

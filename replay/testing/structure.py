@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from refold.engine.encoding import digest
 from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import MESSAGES
 from refold.engine.log.reader import Entry, read_entries
-from refold.engine.observed.observer import MESSAGES
 from refold.replay.difference.volatile import SPENT
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import text_of

@@ -8,12 +8,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import Extension, ModelAnswered, RunStarted
+from refold.engine.events.events import MESSAGES, Extension, ModelAnswered, RunStarted
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.observer import CONVERSATION, MESSAGES, Observer
+from refold.engine.observed.observer import CONVERSATION, Observer
 from refold.engine.observed.profile import Profile
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
