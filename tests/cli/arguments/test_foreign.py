@@ -35,6 +35,8 @@ def test_help_has_the_options_of_programs_and_commands_in_groups(invoke: Invoke)
         assert "--json" in shared, name
         assert "--profile" in commands, name
         assert "--program" in programs, name
+        assert max(each.count("\n  -") for each in (shared, programs, commands)) <= 20, name
+    assert "With a program" not in invoke("mcp-proxy", "--help").stdout
 
 
 @pytest.mark.parametrize(

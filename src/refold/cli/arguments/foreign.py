@@ -33,7 +33,10 @@ class WithCommand(click.Command):
         self.shared = {"log", "logs", "as_json", *shared}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups: of both, of programs, and of commands."""
+        """Write the options in groups: of both, of programs, and of commands if it has any."""
+        if not any(isinstance(param, OfCommands) for param in self.params):
+            super().format_options(ctx, formatter)
+            return
         titles = ("Options", "With a program", "With -- COMMAND")
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         for param in self.get_params(ctx):
