@@ -22,9 +22,9 @@ from typing import Any, Final, Self
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.parameters import texts
-from refold.engine.errors import ToolError
+from refold.engine.errors import ToolError, UsageError
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
@@ -96,12 +96,22 @@ class SubAgentFactory(ChildOptions):
     An agent whose profile names no tools, pool or parameters has `tools`, `model`, `parameters`.
     """
 
-    profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
+    profiles: Mapping[str, SpawnProfile] = attrs.field(factory=dict)
     workspace: str = attrs.field(default="", converter=_path)
     """The folder of the prompt files; empty for the working directory."""
     default_bootstrap_files: tuple[str, ...] = attrs.field(default=BOOTSTRAP_FILES, converter=texts)
     default_pool: str = ""
     """The model of a profile that names none; empty for the caller's."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        given: Any = self.profiles
+        if not (
+            isinstance(given, Mapping)
+            and all(isinstance(each, SpawnProfile) for each in given.values())
+        ):
+            expected = "SpawnProfiles by name, {'poet': SpawnProfile(system_prompt=…)}"
+            raise UsageError(f"profiles: expected {expected}; found {shown(given)}")
 
     def build(
         self,

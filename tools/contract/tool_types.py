@@ -330,7 +330,8 @@ def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:
         why = f"a tool of one's own has all members of refold.Tool; it lacks {', '.join(missing)}"
         raise ToolRefused(str(getattr(thing, "name", thing))[:60], "tools", why)
     if not callable(thing):
-        raise ToolRefused(repr(thing)[:60], "tools", "no tool and no function: pass one of these")
+        why = "neither a tool nor a function: pass one of these"
+        raise ToolRefused(repr(thing)[:60], "tools", why)
     return FunctionTool(thing)
 
 

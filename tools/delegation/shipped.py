@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, get_args
 from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.strict import nearest
-from refold.engine.errors import OptionRefused, ToolUnknown
+from refold.engine.errors import InvalidDefError, OptionRefused, ToolUnknown
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.agents.agent_prompts import agent_prompts
-from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
+from refold.tools.agents.profiles import SpawnProfile
 from refold.tools.agents.prompts import PromptRegistry
 from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool, with_approval
@@ -29,7 +29,7 @@ from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import (
     DispatchOptions,
     SharedContext,
-    create_subagent_dispatch_tool,
+    discovered,
     dispatch_tool,
     made_of,
 )
@@ -81,7 +81,7 @@ def subagents(
         OptionRefused: this kind does not have an option, or lacks one that it needs.
         UsageError: an option has the wrong type.
     """
-    if kind not in POLICIES:
+    if kind not in [*POLICIES]:
         known = get_args(Kind)
         found = f"{shown(kind)}{nearest(str(kind), known)}"
         raise OptionRefused("subagents", "kind", f"one of {', '.join(known)}", found)
@@ -92,8 +92,9 @@ def subagents(
             expected = f"nothing for {kind}: it is an option of {' and '.join(kinds)}"
             raise OptionRefused("subagents", name, expected, shown(value))
     common: dict[str, Any] = {
-        "program": program, "model": model, "parameters": parameters or {}, "limits": limits,
-        "tools": tools, "policy": policy or Policy(), "runner": runner,
+        "program": program, "model": model, "parameters": {} if parameters is None else parameters,
+        "limits": limits, "tools": tools, "policy": Policy() if policy is None else policy,
+        "runner": runner,
     }  # fmt: skip
     match kind:
         case "subagent":
@@ -101,8 +102,7 @@ def subagents(
         case "dispatch_subagents":
             return [subagents_tool(**common)]
         case "spawn":
-            settings = SpawnSettings(enabled=True, profiles=dict(profiles or {}))
-            return [*spawn_tools(settings, **common)]
+            return [*spawn_tools(profiles={} if profiles is None else profiles, **common)]
         case "dispatch_subagent":
             return [_prompting(prompts, agents, common)]
         case "subagent_dispatch":
@@ -113,9 +113,7 @@ def _prompting(
     prompts: PromptRegistry | None, agents: Agents | None, common: dict[str, Any]
 ) -> Tool:
     if prompts is None and agents is not None:
-        loader = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
-        known = loader.discover_agents() if isinstance(loader, AgentLoader) else loader
-        prompts = agent_prompts(known)
+        prompts = agent_prompts(_known(agents)[0])
     if not isinstance(prompts, PromptRegistry):
         expected = "a refold.tools.PromptRegistry, or agents=, for dispatch_subagent"
         raise OptionRefused("subagents", "prompts", expected, shown(prompts))
@@ -123,18 +121,31 @@ def _prompting(
 
 
 def _dispatching(agents: Agents | None, caller: str, common: dict[str, Any]) -> Tool:
-    context = SharedContext(**common)
-    loader = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
-    if isinstance(loader, AgentLoader):
-        made = create_subagent_dispatch_tool(loader, caller, context)
-    else:
-        made = dispatch_tool(caller, loader or (), context=context)
-    if made is None:
-        expected = (
-            "a folder of agent files, or AgentDefs, of at least one agent that is not the caller"
-        )
-        raise OptionRefused("subagents", "agents", expected, shown(agents))
+    known, skipped = _known(() if agents is None else agents, caller)
+    made = dispatch_tool(caller, known, skipped, SharedContext(**common))
+    assert made is not None
     return made
+
+
+def _known(
+    agents: Agents, caller: str = ""
+) -> tuple[tuple[AgentDef, ...], tuple[InvalidDefError, ...]]:
+    """Return the agents, and the errors of files that define none, which are warned of.
+
+    Raises:
+        OptionRefused: they are not agents, or no agent but the caller is among them.
+    """
+    given: Any = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
+    found: tuple[Any, ...] = ()
+    if isinstance(given, AgentLoader):
+        found = discovered(given)
+    elif isinstance(given, Iterable):
+        found = tuple(given)
+    are_agents = all(isinstance(each, AgentDef) for each in found)
+    if not are_agents or not [each for each in found if each.id != caller]:
+        expected = "a folder of agent files, or AgentDefs, with an agent that is not the caller"
+        raise OptionRefused("subagents", "agents", expected, shown(agents))
+    return found, getattr(given, "skipped", ())
 
 
 _OWN: Final[Mapping[str, tuple[Kind, ...]]] = {

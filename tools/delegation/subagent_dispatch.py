@@ -119,10 +119,16 @@ def create_subagent_dispatch_tool(
     `None` if no other exists. Files that do not define an agent are skipped with a warning, and
     the log of a run that uses the tool has them with the reasons.
     """
-    agents = agent_loader.discover_agents()
-    for skipped in agent_loader.skipped:
-        warnings.warn(f"agent skipped: {skipped}", RuntimeWarning, stacklevel=2)
+    agents = discovered(agent_loader)
     return dispatch_tool(current_agent_id, agents, agent_loader.skipped, context)
+
+
+def discovered(loader: AgentLoader) -> tuple[AgentDef, ...]:
+    """Return the agents of a folder, with a warning for each file that defines none."""
+    agents = loader.discover_agents()
+    for skipped in loader.skipped:
+        warnings.warn(f"agent skipped: {skipped}", RuntimeWarning, stacklevel=3)
+    return agents
 
 
 def dispatch_tool(

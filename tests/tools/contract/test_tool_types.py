@@ -224,7 +224,7 @@ def test_as_tool_takes_tools_and_functions_only() -> None:
     assert as_tool(word_count) is word_count
     assert as_tool(plain).effect == "changes"
     for thing in (3, "word_count", object()):
-        with pytest.raises(ToolRefused, match="no tool and no function"):
+        with pytest.raises(ToolRefused, match="neither a tool nor a function"):
             as_tool(thing)  # type: ignore[arg-type]  # wrong on purpose
 
     class Half:

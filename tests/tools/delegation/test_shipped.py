@@ -446,7 +446,7 @@ def test_subagents_are_made_by_kind(tmp_path: Path) -> None:
         made = [subagents(kind, agents=each) for each in given]
         assert [[offer_of(tool) for tool in each] for each in made] == [[offer_of(made[0][0])]] * 4
         assert "helper" in str(made[0][0].parameters)
-    with pytest.raises(OptionRefused, match="of at least one agent that is not"):
+    with pytest.raises(OptionRefused, match="with an agent that is not the caller"):
         subagents("subagent_dispatch", agents=tmp_path, caller="helper")
 
 
@@ -455,6 +455,14 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda make: make("dispatch_subagent"), "PromptRegistry, or agents="),
     (lambda make: make("dispatch_subagent", prompts={}), "PromptRegistry, or agents="),
     (lambda make: make("subagent_dispatch"), "a folder of agent files"),
+    (lambda make: make(["spawn"]), "expected one of subagent"),
+    (lambda make: make("subagent_dispatch", agents=["helper"]), "a folder of agent files"),
+    (lambda make: make("subagent_dispatch", agents=3), "a folder of agent files"),
+    (lambda make: make("dispatch_subagent", agents=[]), "a folder of agent files"),
+    (lambda make: make("spawn", profiles={"poet": {}}), "profiles: expected SpawnProfiles"),
+    (lambda make: make("spawn", profiles=["poet"]), "profiles: expected SpawnProfiles"),
+    (lambda make: make("spawn", parameters=[]), "parameters: expected a dict"),
+    (lambda make: make("spawn", policy={}), "policy: expected refold.Policy"),
     (lambda make: make("spawn", prompts=PromptRegistry()), "nothing for spawn: it is an option of"),
     (lambda make: make("subagent", agents="agents"), "nothing for subagent: it is an option of"),
     (lambda _: dispatch_subagent_tool(PromptRegistry()), "expected DispatchSubagentOptions, or"),  # type: ignore[arg-type]
