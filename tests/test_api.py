@@ -71,15 +71,16 @@ def test_a_program_has_to_be_named(tmp_path: Path) -> None:
         refold.reexecute(recording.log)
 
 
+def dug(folder: Path) -> refold.Recording:
+    """Record a run that delegates."""
+    model = ScriptedModel(["found it"])
+    log = folder / "a.jsonl"
+    return refold.record(delegating, "dig", log=log, tools=[subagent_tool()], model=model)
+
+
 def test_shipped_delegation_tools_need_not_be_passed_again(tmp_path: Path) -> None:
     """§12.6: they are program code that every installation has."""
-    recording = refold.record(
-        delegating,
-        "dig",
-        log=tmp_path / "a.jsonl",
-        tools=[subagent_tool()],
-        model=ScriptedModel(["found it"]),
-    )
+    recording = dug(tmp_path)
 
     report = refold.reexecute(recording.log, delegating)
 
@@ -111,13 +112,7 @@ def test_other_orders_are_explored_from_a_recording(tmp_path: Path) -> None:
 
 def test_what_a_recording_depends_on_is_told(tmp_path: Path) -> None:
     """§12.9: shipped delegation tools are known."""
-    recording = refold.record(
-        delegating,
-        "dig",
-        log=tmp_path / "a.jsonl",
-        tools=[subagent_tool()],
-        model=ScriptedModel(["found it"]),
-    )
+    recording = dug(tmp_path)
 
     report = refold.sensitivity(recording.log, delegating)
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ import refold
 from refold.adapters.openai_agents import RecordedModel, recorded
 from refold.adapters.openai_agents_stream import events_of
 from refold.engine.log.reader import read_entries
-from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
+from tests.adapters.conftest import asked_once
+from tests.support.model_server import ModelServer
 
 Item = ResponseOutputMessage | ResponseFunctionToolCall | ResponseReasoningItem
 
@@ -105,20 +106,6 @@ def asked(recording: refold.Recording) -> list[dict[str, Any]]:
 def outputs(result: RunResult) -> list[Any]:
     items: list[Any] = list(result.to_input_list())
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
-
-
-@pytest.fixture
-def record(tmp_path: Path) -> Callable[..., refold.Recording]:
-    """Record, and see that the log is true and a re-execution identical."""
-
-    def done(program: Any, argument: Any = "hi", **options: Any) -> refold.Recording:
-        recording = refold.record(program, argument, log=tmp_path / "run.jsonl", **options)
-        assert refold.verify(recording.log).intact
-        report = refold.reexecute(recording.log, program)
-        assert report.identical, report
-        return recording
-
-    return done
 
 
 def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
@@ -517,23 +504,6 @@ def test_drift_and_check_know_agents(tmp_path: Path) -> None:
     assert "otherwise" in str(refold.drift(recording, ask))
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Answers two requests of a chat completion: a call, then a text."""
-    function = {"name": "count", "arguments": '{"path":"abc"}'}
-    calls = [{"id": "call_1", "type": "function", "function": function}]
-    with ModelServer({OPENAI_PATH: [_answer(None, calls), _answer("three")]}) as running:
-        yield running
-
-
-def _answer(text: str | None, calls: list[Any] | None = None) -> Answer:
-    message = {"role": "assistant", "content": text, "tool_calls": calls}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "small-1"}
-    return Answer(body={**body, "choices": [choice], "usage": usage})
-
-
 def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     """Through the provider's SDK, on the host; with the server off, the replay is whole."""
 
@@ -549,15 +519,7 @@ def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
         config = recorded(run, model=model)
         return str((await Runner.run(agent, question, run_config=config)).final_output)
 
-    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
-    server.close()
-    report = refold.reexecute(recording, ask)
-
-    assert recording.output == "three", recording
-    assert report.identical, report
-    assert len(server.received) == 2
-    assert (recording.usage.input_tokens, recording.usage.output_tokens) == (10, 4)
-    assert "sk-not" not in recording.log.read_text()
+    recording = asked_once(ask, server, tmp_path / "run.jsonl")
     assert asked(recording)[0]["model"] == "small-1"
 
 

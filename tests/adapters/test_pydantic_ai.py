@@ -4,7 +4,7 @@ import asyncio
 import datetime as dt
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -30,7 +30,8 @@ from pydantic_ai.toolsets import FunctionToolset
 import refold
 from refold.adapters.pydantic_ai import Refold
 from refold.engine.log.reader import read_entries
-from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
+from tests.adapters.conftest import asked_once
+from tests.support.model_server import ModelServer
 
 Parts = Sequence[TextPart | ToolCallPart | ThinkingPart]
 
@@ -74,20 +75,6 @@ def kinds(recording: refold.Recording) -> list[str]:
 
 def called(recording: refold.Recording) -> list[dict[str, Any]]:
     return [entry.data for entry in read_entries(recording.log) if entry.kind == "tool.called"]
-
-
-@pytest.fixture
-def record(tmp_path: Path) -> Callable[..., refold.Recording]:
-    """Record, and see that the log is true and a re-execution identical."""
-
-    def recorded(program: Any, argument: Any = "hi", **options: Any) -> refold.Recording:
-        recording = refold.record(program, argument, log=tmp_path / "run.jsonl", **options)
-        assert refold.verify(recording.log).intact
-        report = refold.reexecute(recording.log, program)
-        assert report.identical, report
-        return recording
-
-    return recorded
 
 
 def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
@@ -645,23 +632,6 @@ def test_a_program_awaits_its_agents(tmp_path: Path) -> None:
     assert "async def" in recording.error.message
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    """Answers two requests of a chat completion: a call, then a text."""
-    function = {"name": "count", "arguments": '{"path":"abc"}'}
-    calls = [{"id": "call_1", "type": "function", "function": function}]
-    with ModelServer({OPENAI_PATH: [_answer(None, calls), _answer("three")]}) as running:
-        yield running
-
-
-def _answer(text: str | None, calls: list[Any] | None = None) -> Answer:
-    message = {"role": "assistant", "content": text, "tool_calls": calls}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "small-1"}
-    return Answer(body={**body, "choices": [choice], "usage": usage})
-
-
 def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     """Through the provider's SDK, on the host; with the server off, the replay is whole."""
     provider = OpenAIProvider(base_url=server.openai_url, api_key="sk-not-a-real-key")
@@ -678,15 +648,7 @@ def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     async def ask(_run: refold.Run, question: str) -> str:
         return (await agent.run(question)).output
 
-    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
-    server.close()
-    report = refold.reexecute(recording, ask)
-
-    assert recording.output == "three", recording
-    assert report.identical, report
-    assert len(server.received) == 2
-    assert (recording.usage.input_tokens, recording.usage.output_tokens) == (10, 4)
-    assert "sk-not" not in recording.log.read_text()
+    asked_once(ask, server, tmp_path / "run.jsonl")
 
 
 def test_a_refused_request_keeps_its_status(server: ModelServer, tmp_path: Path) -> None:

@@ -40,6 +40,14 @@ def invoke() -> Invoke:
     return call
 
 
+@pytest.fixture
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a file with the program of this module."""
+    path = tmp_path / str(request.module.PROGRAM_NAME)
+    path.write_text(request.module.PROGRAM)
+    return path
+
+
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a small source tree."""

@@ -316,9 +316,7 @@ def test_an_output_over_the_childs_own_cap(tmp_path: Path, runner: str) -> None:
 
     outcome = delegated(tmp_path, runner, child_of("says_much", 1000, limits=limits)).outcome
 
-    assert outcome.status == "limit"
-    assert outcome.error is not None
-    assert outcome.error.code == "output_bytes"
+    assert (outcome.status, outcome.error and outcome.error.code) == ("limit", "output_bytes")
     hits = [e for e in read_entries(tmp_path / f"{runner}.1.jsonl") if e.kind == "limit.hit"]
     assert [hit.data["limit"] for hit in hits] == ["output_bytes"]
 
@@ -329,9 +327,7 @@ def test_a_reply_over_the_frame_cap(tmp_path: Path, runner: str) -> None:
 
     outcome = delegated(tmp_path, runner, child_of("lists_much", 1000, policy=policy)).outcome
 
-    assert outcome.status == "limit"
-    assert outcome.error is not None
-    assert outcome.error.code == "frame_bytes"
+    assert (outcome.status, outcome.error and outcome.error.code) == ("limit", "frame_bytes")
 
 
 def test_artifacts_beyond_the_policy_are_malformed(tmp_path: Path, runner: str) -> None:

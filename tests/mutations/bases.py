@@ -11,18 +11,7 @@ from typing import Any, Final
 import attrs
 
 from refold import Delegation, PlainRun, Run, ToolError, tool
-
-
-@tool(effect="reads")
-async def search(q: str) -> str:
-    """Find something."""
-    return f"found {q}"
-
-
-@tool(effect="reads")
-async def fetch(q: str) -> str:
-    """Get something."""
-    return f"got {q}"
+from tests.support.steps import fetch, search
 
 
 @tool(effect="pure")

@@ -159,15 +159,20 @@ def test_a_run_that_is_not_there_is_answered_with_words(served: tuple[Server, Pa
     assert text.decode() == f"Run 'two' was not found. All runs: /?token={TOKEN}"
 
 
+def _running(server: Server, log: Path) -> tuple[int, Any]:
+    """Let a log be one of a run that goes on; return its writer's descriptor, and its page."""
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
+    writer = os.open(log, os.O_RDWR)
+    lock(writer, log)
+    return writer, json.loads(_get(server, "page?log=one")[2])
+
+
 def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(
     served: tuple[Server, Path],
 ) -> None:
     """It is running, and then it broke off."""
     server, log = served
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
-    writer = os.open(log, os.O_RDWR)
-    lock(writer, log)
-    shown = json.loads(_get(server, "page?log=one")[2])
+    writer, shown = _running(server, log)
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
 
     with contextlib.closing(connection):
@@ -186,10 +191,7 @@ def test_a_tab_is_told_of_a_document_that_was_made_before_it_listened(
 ) -> None:
     """Though no log has grown since: its writer left between the page and the first look."""
     server, log = served
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:3]))
-    writer = os.open(log, os.O_RDWR)
-    lock(writer, log)
-    shown = json.loads(_get(server, "page?log=one")[2])
+    writer, shown = _running(server, log)
     os.close(writer)
     later = json.loads(_get(server, "page?log=one")[2])
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)

@@ -25,6 +25,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
+from refold.engine.runners.recorded import Recording
 from refold.engine.state.folding import Fold
 from tests.support import spending
 from tests.support.spending import MICROS, MODEL, Step, how_often, limits_of, spend
@@ -247,6 +248,11 @@ def _spends(tokens: int, times: int, cap: int | None) -> Delegation:
     return Delegation(program=spend, input=given, limits=Limits(model_tokens=cap) if cap else None)
 
 
+def limited(program: Any, folder: Path, tokens: int) -> Recording:
+    log, limits = folder / "run.jsonl", Limits(model_tokens=tokens)
+    return record(program, log=log, model=MODEL, tools=[how_often], limits=limits)
+
+
 def test_a_run_that_only_delegates_keeps_nothing_and_may_still_ask_once(tmp_path: Path) -> None:
     """Before its first request a run's children may have all; it may still ask once."""
 
@@ -262,13 +268,7 @@ def test_a_run_that_only_delegates_keeps_nothing_and_may_still_ask_once(tmp_path
                 told.append(error.limit)
         return told
 
-    run = record(
-        lead,
-        log=tmp_path / "run.jsonl",
-        model=MODEL,
-        tools=[how_often],
-        limits=Limits(model_tokens=100),
-    )
+    run = limited(lead, tmp_path, 100)
 
     assert run.output == ["limit 100", "asked", "model_tokens"]
 
@@ -284,13 +284,7 @@ def test_less_than_the_margin_starts_no_child_and_still_lets_the_run_ask(tmp_pat
             told.append(outcome.error.message if outcome.error else outcome.status)
         return told
 
-    run = record(
-        lead,
-        log=tmp_path / "run.jsonl",
-        model=MODEL,
-        tools=[how_often],
-        limits=Limits(model_tokens=110),
-    )
+    run = limited(lead, tmp_path, 110)
 
     refused = "model_tokens: all of 110 are used or reserved (60 used, 0 reserved by running "
     refused += "children, 60 kept for this run's own next request). No child can be started: "

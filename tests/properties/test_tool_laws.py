@@ -18,6 +18,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.shapes import hook_for, shape_of
 from refold.engine.encoding.strict import problems_of
+from tests.engine.encoding.test_shapes import Cat
 
 
 class Color(enum.Enum):
@@ -33,12 +34,6 @@ class Options(TypedDict):
 class Pair(NamedTuple):
     name: str
     place: Path
-
-
-@attrs.frozen
-class Cat:
-    kind: Literal["cat"]
-    lives: int = 9
 
 
 @attrs.frozen

@@ -1,5 +1,8 @@
 """What tests of commands that run in a copy of their folder share."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from refold.proxy.copies import placing
@@ -21,3 +24,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
     monkeypatch.setattr(placing, "no_layers", none)
     return "elsewhere"
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A provider to which clients are led."""
+    from tests.proxy.desks.test_resuming import providing  # noqa: PLC0415 - few need it
+
+    with providing() as found:
+        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-placeholder-4f1d")
+        yield found

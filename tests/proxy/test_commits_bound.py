@@ -48,8 +48,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     git(top, "tag", "-a", "v0", "-m", "v0")
     monkeypatch.chdir(top)
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         yield tmp_path / "agent.py"
 
 

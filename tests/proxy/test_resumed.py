@@ -2,7 +2,6 @@
 
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from refold.proxy.sessions import ResumedCommand, record_command, replay_command, resume_command
 from refold.replay.audit.verify import verify
 from refold.replay.observed.folder import folder_at
-from tests.proxy.desks.test_resuming import Provider, providing
+from tests.proxy.desks.test_resuming import Provider
 from tests.proxy.test_sessions import CLIENT
 from tests.support.folders import git, repository
 
@@ -31,15 +30,6 @@ AGENT = """
     pathlib.Path("new.py").write_text(second)
     print(said(second))
 """
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """A provider that echoes, to which clients are led."""
-    with providing() as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-placeholder-4f1d")
-        yield found
 
 
 @pytest.fixture

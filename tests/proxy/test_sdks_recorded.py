@@ -113,7 +113,7 @@ print(json.dumps({"text": text, "counts": counts}))
 """
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Client:
     """One published client, and how it finds its server."""
 
@@ -128,44 +128,25 @@ class Client:
     """How the paths of its requests begin."""
 
 
+PUBLISHERS: Final = "/projects/p/locations/europe-west4/publishers"
 CLIENTS: Final = {
     "gemini": Client(
-        code=GEMINI,
-        kind="gemini",
-        needs="google.genai",
-        variable="GOOGLE_GEMINI_BASE_URL",
-        api="generate",
-        model="gemini-2.5-flash",
-        path="/v1/models/",
+        GEMINI, "gemini", "google.genai", "GOOGLE_GEMINI_BASE_URL",
+        "generate", "gemini-2.5-flash", "/v1/models/",
     ),
     "gemini-vertex": Client(
-        code=GEMINI,
-        kind="vertex",
-        needs="google.genai",
-        variable="GOOGLE_VERTEX_BASE_URL",
-        api="generate",
-        model="gemini-2.5-flash",
-        path="/v1beta1/projects/p/locations/europe-west4/publishers/google/models/",
+        GEMINI, "vertex", "google.genai", "GOOGLE_VERTEX_BASE_URL",
+        "generate", "gemini-2.5-flash", f"/v1beta1{PUBLISHERS}/google/models/",
     ),
     "claude-vertex": Client(
-        code=ANTHROPIC,
-        kind="vertex",
-        needs="google.auth",
-        variable="ANTHROPIC_VERTEX_BASE_URL",
-        api="messages",
-        model="claude-sonnet-4-5@20250929",
-        path="/projects/p/locations/europe-west4/publishers/anthropic/models/",
+        ANTHROPIC, "vertex", "google.auth", "ANTHROPIC_VERTEX_BASE_URL",
+        "messages", "claude-sonnet-4-5@20250929", f"{PUBLISHERS}/anthropic/models/",
     ),
     "claude-bedrock": Client(
-        code=ANTHROPIC,
-        kind="bedrock",
-        needs="botocore",
-        variable="ANTHROPIC_BEDROCK_BASE_URL",
-        api="messages",
-        model="eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
-        path="/model/",
+        ANTHROPIC, "bedrock", "botocore", "ANTHROPIC_BEDROCK_BASE_URL",
+        "messages", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "/model/",
     ),
-}
+}  # fmt: skip
 
 
 def parts_for(said: str) -> tuple[list[dict[str, Any]], list[int]]:

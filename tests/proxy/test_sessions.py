@@ -171,8 +171,7 @@ def test_a_profile_gives_variables_that_a_log_only_names(
     )
     printed, same = [], []
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         own = [f"{tmp_path}/p.py:{name}" for name in ("OLD", "OWN", "BAD")]
         for at, named in enumerate(["claude-code", *own]):
             record_command(command, log=tmp_path / f"{at}.jsonl", profile=named)
@@ -216,8 +215,7 @@ def test_what_names_its_folder_is_the_same_in_another(
         monkeypatch.chdir(tmp_path / folder)
         if not reports:
             with Upstream() as upstream:
-                for name, value in upstream.environment().items():
-                    monkeypatch.setenv(name, value)
+                upstream.lead(monkeypatch)
                 record_command(
                     command, log=tmp_path / "a.jsonl", profile="claude-code", workspace="none"
                 )

@@ -164,19 +164,20 @@ def test_ctrl_c_reaches_a_command_once_that_is_just_starting(tmp_path: Path) -> 
     assert b"1 in all" in seen
 
 
+def apart(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
 def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
-    process = subprocess.Popen(
-        recording(log, sys.executable, "-c", COUNTING, str(int(number))),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with process:
+    with apart(recording(log, sys.executable, "-c", COUNTING, str(int(number)))) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -199,14 +200,7 @@ def test_refold_ends_as_a_command_that_a_signal_ended(
 ) -> None:
     """And the log is sealed with that exit code."""
     log = tmp_path / "run.jsonl"
-    process = subprocess.Popen(
-        recording(log, "sh", "-c", "echo ready; exec sleep 60"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    with process:
+    with apart(recording(log, "sh", "-c", "echo ready; exec sleep 60")) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)

@@ -19,6 +19,7 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.store.place import ObjectStore, StoredRun, stored_run
+from tests.support.loops import for_each, table
 
 
 @pytest.mark.parametrize("endpoint", ["", "::::", "http://\u00e9"])
@@ -33,16 +34,13 @@ def test_a_setting_that_obstore_cannot_use_is_said(
         ObjectStore("s3://bucket/audits")
 
 
-@pytest.mark.parametrize(
-    ("text", "url", "name"),
-    [
-        ("s3://bucket/audits", "s3://bucket/audits", ""),
-        ("s3://bucket/audits/", "s3://bucket/audits", ""),
-        ("s3://bucket/audits/a.1.jsonl", "s3://bucket/audits", "a.1.jsonl"),
-        ("s3://bucket.jsonl", "s3://bucket.jsonl", ""),
-        ("file:///mnt/audits/a.jsonl", "file:///mnt/audits", "a.jsonl"),
-    ],
-)
+@for_each("text, url, name", table("""
+    s3://bucket/audits            s3://bucket/audits  -
+    s3://bucket/audits/           s3://bucket/audits  -
+    s3://bucket/audits/a.1.jsonl  s3://bucket/audits  a.1.jsonl
+    s3://bucket.jsonl             s3://bucket.jsonl   -
+    file:///mnt/audits/a.jsonl    file:///mnt/audits  a.jsonl
+"""))  # fmt: skip
 def test_a_url_names_a_store_or_a_log_in_it(text: str, url: str, name: str) -> None:
     assert stored_run(text) == StoredRun(url, name)
     assert str(stored_run(text)) == text.rstrip("/")

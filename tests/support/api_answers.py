@@ -53,6 +53,18 @@ def read_stream(api: str, *events: dict[str, Any] | str) -> ModelAnswered:
     return read(api, sse(events), streamed=True, sizes=iter([10**9]))
 
 
+def in_pieces(api: str, stream: Any, random: Random) -> ModelAnswered:
+    """Return what a stream says that comes in pieces of any size."""
+    return read(api, stream, streamed=True, sizes=iter(lambda: random.randint(1, 40), 0))
+
+
+def failure(api: str, *events: Any) -> tuple[Any, Any]:
+    """Return the code of the error of a stream, and the text that came before it."""
+    found = read_stream(api, *events)
+    assert found.status == "error"
+    return (found.error or {})["code"], (found.message or {}).get("content")
+
+
 def sse(events: Iterator[dict[str, Any] | str] | tuple[dict[str, Any] | str, ...]) -> bytes:
     """Return events as a stream: named by their type where they have one."""
     found = []

@@ -5,6 +5,7 @@ As parameters, a thousand names take longer to be collected than to be tested.
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -51,3 +52,9 @@ def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]]
         return run
 
     return looped
+
+
+def table(text: str) -> list[tuple[str, ...]]:
+    """Return rows of words: a line each, its words apart by two or more spaces; `-` is none."""
+    rows = (re.split(r"  +", line.strip()) for line in text.strip().splitlines())
+    return [tuple("" if word == "-" else word for word in row) for row in rows]

@@ -83,17 +83,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _broken(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("content-length", "1000")
-        self.end_headers()
+        self._events("content-length", "1000")
         self.wfile.write(b"id: e-1\r\ndata: \r\n\r\n")
         self.close_connection = True
 
-    def _events(self) -> None:
+    def _events(self, name: str = "connection", value: str = "close") -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
+        self.send_header(name, value)
         self.end_headers()
 
     def _event(self, message: dict[str, Any]) -> None:

@@ -46,7 +46,38 @@ class Received:
     body: Any
 
 
-class ModelServer:
+class Listening:
+    """A server on loopback; a context manager that closes it."""
+
+    _http: Any
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:<port>`; what the Anthropic client wants."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def openai_url(self) -> str:
+        """The same with `/v1`; what the OpenAI client wants."""
+        return f"{self.url}/v1"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it."""
+        raise NotImplementedError
+
+
+class ModelServer(Listening):
     """The server; a context manager.  Threads may ask at once: each gets the next answer."""
 
     def __init__(self, answers: Mapping[str, Sequence[Answer]]) -> None:
@@ -59,16 +90,6 @@ class ModelServer:
         self._http = _server(self)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
-
-    @property
-    def url(self) -> str:
-        """`http://127.0.0.1:<port>`; what the Anthropic client wants."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    @property
-    def openai_url(self) -> str:
-        """The same with `/v1`; what the OpenAI client wants."""
-        return f"{self.url}/v1"
 
     def next_answer(self, request: Received) -> Answer:
         """Keep the request and return what answers it."""
@@ -95,17 +116,6 @@ class ModelServer:
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _server(owner: ModelServer) -> ThreadingHTTPServer:

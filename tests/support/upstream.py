@@ -16,11 +16,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
+import pytest
 
+from tests.support.model_server import Listening
 from tests.support.serving import Manner, Request, Server
 from tests.support.traffic import Fixed, Refusal, Rule, all_traffic, question_of, rules_in
 
@@ -43,7 +44,7 @@ _FIXED: Final = {
 """What else is answered, whatever the request says."""
 
 
-class Upstream:
+class Upstream(Listening):
     """The server; a context manager.  After its end nothing listens, and no thread is left."""
 
     def __init__(
@@ -78,16 +79,6 @@ class Upstream:
         self._thread.start()
 
     @property
-    def url(self) -> str:
-        """`http://127.0.0.1:<port>`."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    @property
-    def openai_url(self) -> str:
-        """What OPENAI_BASE_URL is to be."""
-        return f"{self.url}/v1"
-
-    @property
     def anthropic_url(self) -> str:
         """What ANTHROPIC_BASE_URL is to be."""
         return self.url
@@ -102,6 +93,11 @@ class Upstream:
             "GOOGLE_GEMINI_BASE_URL": self.url,
             "GEMINI_API_KEY": PLACEHOLDER_KEY,
         }
+
+    def lead(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lead clients here, for the rest of a test."""
+        for name, value in self.environment().items():
+            monkeypatch.setenv(name, value)
 
     def use(self, prefix: str, **manner: Any) -> None:
         """Let the answers of all rules whose name begins with `prefix` have this `Manner`.
@@ -219,17 +215,6 @@ class Upstream:
             self._http.end_connections()
             self._http.server_close()
             self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _refused(status: int, message: str) -> Rule:

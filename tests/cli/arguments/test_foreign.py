@@ -10,8 +10,17 @@ from click.testing import Result
 Invoke = Callable[..., Result]
 
 
-@pytest.mark.parametrize("option", [("--on-miss", "live"), ("--keep", "b.jsonl")])
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("replay", "a.jsonl"), ("--on-miss", "live")),
+        (("replay", "a.jsonl"), ("--keep", "b.jsonl")),
+        (("fork", "a.jsonl", "--at", "1"), ("--volatile", "model:*/x")),
+        (("fork", "a.jsonl", "--at", "1"), ("--upstream", "http://127.0.0.1:1")),
+    ],
+)
 def test_what_is_for_commands_needs_one(
+    words: tuple[str, ...],
     option: tuple[str, ...],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -19,11 +28,11 @@ def test_what_is_for_commands_needs_one(
 ) -> None:
     """A `--` was forgotten."""
     monkeypatch.chdir(tmp_path)
-    said = invoke("replay", "a.jsonl", *option)
+    said = invoke(*words, *option)
 
     assert said.exit_code == 2
     assert f"{option[0]} needs -- COMMAND" in said.stderr
-    assert not tmp_path.joinpath("b.jsonl").exists()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_help_has_the_options_of_programs_and_commands_in_groups(invoke: Invoke) -> None:
@@ -37,25 +46,3 @@ def test_help_has_the_options_of_programs_and_commands_in_groups(invoke: Invoke)
         assert "--program" in programs, name
         assert max(each.count("\n  -") for each in (shared, programs, commands)) <= 20, name
     assert "With a program" not in invoke("mcp-proxy", "--help").stdout
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--volatile", "model:*/x"),
-        ("--upstream", "http://127.0.0.1:1"),
-    ],
-)
-def test_what_a_fork_has_for_commands_needs_one(
-    option: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    invoke: Invoke,
-) -> None:
-    """A `--` was forgotten."""
-    monkeypatch.chdir(tmp_path)
-    said = invoke("fork", "a.jsonl", "--at", "1", *option)
-
-    assert said.exit_code == 2
-    assert f"{option[0]} needs -- COMMAND" in said.stderr
-    assert not tmp_path.joinpath("runs").exists()

@@ -18,6 +18,7 @@ from refold.tools.contract.tool_types import tool
 
 Invoke = Callable[..., Result]
 
+PROGRAM_NAME = "racing.py"
 PROGRAM = """
 import asyncio
 from refold.engine.ports.delegation import Delegation
@@ -50,13 +51,6 @@ async def parent(run, names):
 async def fetch(name: str) -> str:
     """Get something."""
     return f"page {name}"
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "racing.py"
-    path.write_text(PROGRAM)
-    return path
 
 
 def log_of(program: Path, name: str) -> Path:

@@ -11,9 +11,11 @@ from click.testing import Result
 from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
+from tests.cli.commands.test_explore import fetch
 
 Invoke = Callable[..., Result]
 
+PROGRAM_NAME = "searching.py"
 PROGRAM = """
 async def main(run, names):
     print("chatter")
@@ -22,19 +24,6 @@ async def main(run, names):
     await run.tool("fetch", name="a name that is much too long for a row of a table " * 2)
     return await run.tool("fetch", name=page)
 """
-
-
-@tool(effect="reads")
-async def fetch(name: str) -> str:
-    """Get something."""
-    return f"page {name}"
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "searching.py"
-    path.write_text(PROGRAM)
-    return path
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from refold.cli.group import refold
 from tests.cli.conftest import Invoke
+from tests.support.loops import for_each
 from tests.support.model_server import Answer, ModelServer
 from tests.support.proxied import data_of
 from tests.support.upstream import Upstream
@@ -172,25 +173,32 @@ def test_a_command_that_failed_before_it_asked_is_told_so(invoke: Invoke) -> Non
     assert "nothing connected" not in done.stderr + mute.stderr
 
 
-def test_a_variable_that_led_past_the_proxy_is_named(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+@for_each(
+    "name, value, told",
+    [
+        (
+            "GROQ_BASE_URL",
+            "https://api.groq.com/openai/v1",
+            "to record them, pass --upstream GROQ_BASE_URL=$GROQ_BASE_URL",
+        ),
+        ("MISTRAL_API_KEY", "k-0123456789", "--upstream MISTRAL_BASE_URL=URL"),
+    ],
+)
+def test_a_provider_past_the_proxy_is_named(
+    name: str,
+    value: str,
+    told: str,
+    invoke: Invoke,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the option that would have recorded what goes there."""
-    monkeypatch.setenv("GROQ_BASE_URL", "https://api.groq.com/openai/v1")
-    done = invoke("record", "--log", "run.jsonl", "--", "true")
+    """By its variable or its key, with the option that would have recorded what goes there."""
+    with monkeypatch.context() as patched:
+        patched.setenv(name, value)
+        done = invoke("record", "--log", tmp_path / "run.jsonl", "--", "true")
 
-    assert "to record them, pass --upstream GROQ_BASE_URL=$GROQ_BASE_URL" in done.stderr
+    assert told in done.stderr
     assert "nothing connected" not in done.stderr
-
-
-def test_the_variable_of_a_provider_is_named_by_its_key(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its clients go past the proxy unless the variable leads there."""
-    monkeypatch.setenv("MISTRAL_API_KEY", "k-0123456789")
-    done = invoke("record", "--log", "run.jsonl", "--", "true")
-
-    assert "--upstream MISTRAL_BASE_URL=URL" in done.stderr
 
 
 _AZURE = """

@@ -29,6 +29,7 @@ from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
 
+PROGRAM_NAME = "adding.py"
 PROGRAM = """
 import refold.tools.contract.tool_types as contract
 
@@ -43,13 +44,6 @@ async def main(run, given):
     (total,) = await run.tool("add", a=given, b=1)
     return total
 """
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "adding.py"
-    path.write_text(PROGRAM)
-    return path
 
 
 @pytest.fixture

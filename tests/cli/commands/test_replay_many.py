@@ -22,6 +22,7 @@ from refold.replay.explain.divergence import Divergence
 
 Invoke = Callable[..., Result]
 
+PROGRAM_NAME = "two.py"
 PROGRAM = """
 async def first(run, given):
     run.annotate("first", given)
@@ -30,13 +31,6 @@ async def second(run, given):
     run.annotate("second", given)
 """
 CHANGED = PROGRAM.replace('"second"', '"another"')
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "two.py"
-    path.write_text(PROGRAM)
-    return path
 
 
 @pytest.fixture

@@ -599,8 +599,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list
     monkeypatch.chdir(tmp_path)
     command = program(tmp_path, "print(text_of(ask('Hello')), text_of(ask('Hello again')))")
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         record_command(command, log=tmp_path / "run.jsonl", caps=Caps(max_requests=1))
     return tmp_path / "run.jsonl", command
 
@@ -611,8 +610,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     """It says before what it will ask; the new log has nothing left, which is code 3."""
     log, command = watched
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         done = invoke("resume", log, "--into", "again.jsonl", "--json", "--", *command)
         capped = invoke(
             "resume", log, "--into", "c.jsonl", "--limit", "max_requests=1", "--", *command
@@ -664,8 +662,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     """`fork --retry`: errors are kept as recorded, too; a name of nobody lists who is there."""
     log, command = watched
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         words = ["fork", log, "--into", "again.jsonl", "--retry", "0/1", "--json", "--", *command]
         done = invoke(*words)
         none = invoke("fork", log, "--retry", "nobody", "--", *command)
@@ -691,8 +688,7 @@ def test_files_of_the_copy_are_named_and_applied(
     monkeypatch.setenv("HOME", str(tmp_path))
     command = program(tmp_path, "ask('Hello').read(); open('a.txt', 'w').write('new')")
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         dies = program(tmp_path, "ask('Hello').read(); os.kill(os.getpid(), 9)")
         record_command(dies, log=tmp_path / "run.jsonl")
         program(tmp_path, "ask('Hello').read(); open('a.txt', 'w').write('new')")

@@ -19,7 +19,7 @@ from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
-from refold.engine.session import Session, ToolInvoked, append_all
+from refold.engine.session import Session, ToolInvoked
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.agents.plans import (
     Plan,
@@ -49,22 +49,12 @@ from refold.tools.delegation.dispatch_subagents import (
     subagents_tool,
 )
 from refold.tools.delegation.words import NOTHING
+from tests.support.sessions import Finding, findings
 
 FULL = SubagentIsolationLevel.FULL_ISOLATION
 NONE = SubagentIsolationLevel.NO_ISOLATION
 LEVELS = pytest.mark.parametrize("level", [FULL, NONE])
 PATIENCE_SECONDS = 60
-
-
-@attrs.frozen
-class Finding:
-    text: str
-
-
-def findings() -> Session:
-    session = Session()
-    session.register(Finding, Finding, append_all)
-    return session
 
 
 def tasks(*objectives: str, steps: tuple[str, ...] = ()) -> DispatchSubagentsParams:
@@ -721,16 +711,17 @@ def asking_of(level: SubagentIsolationLevel, *objectives: str) -> Any:
     return parent
 
 
+def spent(log: Path, level: SubagentIsolationLevel, tokens: int) -> Recording:
+    """Record a parent of two children, each request of 30 tokens."""
+    limits = Limits(model_tokens=tokens)
+    asking = asking_of(level, "a", "b")
+    return record(asking, log=log, session=findings(), model=spending(30), limits=limits)
+
+
 @LEVELS
 def test_051_the_budget_is_shared_with_children(log: Path, level: SubagentIsolationLevel) -> None:
     """Both get a part, both are charged, and what is left is the parent's."""
-    recording = record(
-        asking_of(level, "a", "b"),
-        log=log,
-        session=findings(),
-        model=spending(30),
-        limits=Limits(model_tokens=100),
-    )
+    recording = spent(log, level, 100)
 
     assert recording.output == [[True, True], 40]
     assert recording.usage.input_tokens == 90
@@ -743,13 +734,7 @@ def test_051_a_budget_that_children_used_up_leaves_the_parent_one_request(
     log: Path, level: SubagentIsolationLevel
 ) -> None:
     """With it the parent answers for what came of them (§8.3)."""
-    recording = record(
-        asking_of(level, "a", "b"),
-        log=log,
-        session=findings(),
-        model=spending(30),
-        limits=Limits(model_tokens=60),
-    )
+    recording = spent(log, level, 60)
 
     assert recording.output == [[True, True], 0]
     assert recording.usage.input_tokens == 90

@@ -119,12 +119,16 @@ def test_073_a_refused_call_has_them_too(log: Path) -> None:
     assert tuple(call(log, {})) == KEYS
 
 
-def test_074_the_timeout_is_120_s_unless_asked_and_clamped_at_the_cap(tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = [{}, {"timeout_seconds": 7}, {"timeout_seconds": 9999}]
-    logs = [tmp_path / f"run{letter}.jsonl" for letter in "abc"]
-
+def called(folder: Path, *asked: dict[str, Any]) -> list[Path]:
+    """Return the logs of calls that ask for more."""
+    logs = [folder / f"run{letter}.jsonl" for letter in "abc"]
     for log, more in zip(logs, asked, strict=True):
         call(log, TASK | more, runner=Scripted(REPLY))
+    return logs
+
+
+def test_074_the_timeout_is_120_s_unless_asked_and_clamped_at_the_cap(tmp_path: Path) -> None:
+    logs = called(tmp_path, *[{}, {"timeout_seconds": 7}, {"timeout_seconds": 9999}])
 
     assert [granted(log)["timeout_seconds"] for log in logs] == [120, 7, 600]
     assert [notes(log)[0]["limits"]["timeout_seconds"] for log in logs] == [120, 7, 600]
@@ -132,11 +136,7 @@ def test_074_the_timeout_is_120_s_unless_asked_and_clamped_at_the_cap(tmp_path: 
 
 
 def test_075_iterations_are_8_unless_asked_and_clamped_at_the_cap(tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = [{}, {"max_iterations": 3}, {"max_iterations": 51}]
-    logs = [tmp_path / f"run{letter}.jsonl" for letter in "abc"]
-
-    for log, more in zip(logs, asked, strict=True):
-        call(log, TASK | more, runner=Scripted(REPLY))
+    logs = called(tmp_path, *[{}, {"max_iterations": 3}, {"max_iterations": 51}])
 
     assert [granted(log)["max_iterations"] for log in logs] == [8, 3, 50]
     assert [notes(log)[0]["clamped"] for log in logs] == [{}, {}, {"max_iterations": 51}]

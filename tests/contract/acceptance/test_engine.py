@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.engine.errors import LogSealed, RefoldError
@@ -30,7 +29,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
-from refold.engine.session import Session, append_all
+from refold.engine.session import Session
 from refold.engine.state.digests import state_digest
 from refold.engine.state.folding import Fold
 from refold.replay.audit.refolding import refold_log, state
@@ -58,6 +57,7 @@ from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
 from tests.support.child_programs import look
+from tests.support.sessions import Finding, findings
 
 PATIENCE_SECONDS = 60
 
@@ -284,19 +284,6 @@ def test_120_what_came_back_counts_and_not_the_program_alone(
     assert digest_of(7, "one") == digest_of(7, "two") != digest_of(8, "other")
 
 
-@attrs.frozen
-class Finding:
-    """What a child found."""
-
-    who: str
-
-
-def findings() -> Session:
-    session = Session()
-    session.register(Finding, Finding, append_all)
-    return session
-
-
 async def finds(run: Run, given: Any) -> str:
     for _ in range(3):
         await run.tool(wavers, which=1)
@@ -310,7 +297,7 @@ RACERS = tuple(SubagentTask(str(number)) for number in range(6))
 
 async def racing(run: Run, _: Any) -> list[str]:
     await SHARING.handler(DispatchSubagentsParams(RACERS), context=context_of(run))
-    return [finding.who for finding in run.session.select_all(Finding)]
+    return [finding.text for finding in run.session.select_all(Finding)]
 
 
 def test_121_races_in_a_shared_session_are_recorded_as_they_came(log: Path) -> None:
@@ -321,12 +308,12 @@ def test_121_races_in_a_shared_session_are_recorded_as_they_came(log: Path) -> N
 
     assert recording.ok, recording.error
     changes = [entry.data for entry in read_entries(log) if entry.kind == "session.changed"]
-    arrived = [change["data"]["who"] for change in changes]
+    arrived = [change["data"]["text"] for change in changes]
     assert sorted(arrived) == sorted(str(number) for number in range(6) for _ in range(3))
     assert recording.output == arrived
     report = reexecute(log, racing, session=again)
     assert report.identical, report
-    assert [finding.who for finding in again.select_all(Finding)] == arrived
+    assert [finding.text for finding in again.select_all(Finding)] == arrived
     assert again.digest() == session.digest()
 
 

@@ -190,15 +190,16 @@ def test_a_handle_is_refused_where_no_value_takes_its_place(tmp_path: Path) -> N
     assert result == [12]
 
 
+@refold.tool(effect="reads")
+def whoami() -> str:
+    return f"key is {os.environ['SHOP_KEY']}"
+
+
 def test_a_value_is_hidden_from_the_moment_of_its_handle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before any tool was handed it; what was said earlier stays, and replays as it was."""
     monkeypatch.setenv("SHOP_KEY", "k3y-of-the-shop")
-
-    @refold.tool(effect="reads")
-    def whoami() -> str:
-        return f"key is {os.environ['SHOP_KEY']}"
 
     def program(run: refold.PlainRun, is_early: bool) -> list[str]:  # noqa: FBT001 - the input
         early = [run.tool(whoami)] if is_early else []
@@ -221,10 +222,6 @@ def test_a_resumed_run_knows_the_handles_that_it_had(
 ) -> None:
     """They were handed out in the part that is not run again."""
     monkeypatch.setenv("SHOP_KEY", "k3y-of-the-shop")
-
-    @refold.tool(effect="reads")
-    def whoami() -> str:
-        return f"key is {os.environ['SHOP_KEY']}"
 
     def program(run: refold.PlainRun, _input: object) -> Any:
         run.secret("SHOP_KEY")

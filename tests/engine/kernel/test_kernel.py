@@ -422,29 +422,25 @@ def in_other_thread(run: Any) -> list[bool]:
 
 
 def test_run_is_refused_in_another_thread(tmp_path: Path) -> None:
-    """Case 44: a thread of the program's own has no place in the order of things."""
+    """Case 44: a thread of the program's own has no place in the order of things.
+
+    Nor has that of a plain program, though it is not on the loop.
+    """
 
     async def program(run: Run, _input: Any) -> Any:
+        return plain(run, None)
+
+    def plain(run: Any, _input: Any) -> Any:
         run.random("known")
         return in_other_thread(run)
 
-    recording = ran(tmp_path, program)
+    programs: list[Any] = [program, plain]
+    for each in programs:
+        (tmp_path / each.__name__).mkdir()
+        recording = ran(tmp_path / each.__name__, each)
 
-    assert recording.output == [True] * 11
-    assert kinds(recording) == ["value.drawn", "run.finished"]
-
-
-def test_run_is_refused_in_another_thread_of_a_plain_program(tmp_path: Path) -> None:
-    """The same, though a plain program is not on the loop."""
-
-    def program(run: PlainRun, _input: Any) -> Any:
-        run.random("known")
-        return in_other_thread(run)
-
-    recording = ran(tmp_path, program)
-
-    assert recording.output == [True] * 11
-    assert kinds(recording) == ["value.drawn", "run.finished"]
+        assert recording.output == [True] * 11
+        assert kinds(recording) == ["value.drawn", "run.finished"]
 
 
 def test_run_is_refused_after_the_end(tmp_path: Path) -> None:

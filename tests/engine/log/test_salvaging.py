@@ -17,6 +17,7 @@ from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.salvaging import prefix_of, salvage
 from refold.engine.log.writer import LogWriter
+from tests.support.loops import table
 
 
 @pytest.fixture
@@ -142,18 +143,18 @@ def test_an_entry_whose_large_string_is_gone_ends_the_prefix(tree: Path, tmp_pat
 
 @pytest.mark.parametrize(
     ("old", "new", "what"),
-    [
-        (b'"effect":"reads"', b'"effect":"rates"', "schema"),
-        (b"tool.returned", b"tool.devoured", "unknown kind"),
-        (b'"tool":"search"', b'"$blob":"search"', "marker"),
-        (b'"call":"', b'"x":1,"call":"', "no entry"),
-    ],
+    table("""
+        "effect":"reads"  "effect":"rates"  schema
+        tool.returned     tool.devoured     unknown kind
+        "tool":"search"   "$blob":"search"  marker
+        "call":"          "x":1,"call":"    no entry
+    """),
 )
-def test_sense_counts_though_the_chain_holds(path: Path, old: bytes, new: bytes, what: str) -> None:
+def test_sense_counts_though_the_chain_holds(path: Path, old: str, new: str, what: str) -> None:
     """Lines of nonsense that were hashed anew are not kept either."""
     previous, out = NO_HASH, []
     for line in path.read_bytes().splitlines(keepends=True):
-        body = line[: line.rindex(b',"hash":"')].replace(old, new)
+        body = line[: line.rindex(b',"hash":"')].replace(old.encode(), new.encode())
         out.append(body + trailer(previous, body))
         previous = stored_hash(out[-1]) or b""
     path.write_bytes(b"".join(out))

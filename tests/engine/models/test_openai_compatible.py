@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.engine.errors import ModelError
@@ -12,6 +11,7 @@ from refold.engine.models import OpenAICompatibleModel
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from tests.support.corpus import Recorded, corpus, recorded_answers
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer, answers_in
+from tests.support.reading import read, served, told
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "models" / "openai"
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
@@ -43,9 +43,7 @@ def test_a_recorded_answer_reads_back(name: str) -> None:
     """Text, calls, usage and stop reason are what the fixture says, after the client's retries."""
     [reply], _ = complete(answers_in(FIXTURES / f"{name}.json"), ASKED)
 
-    counts = expected(name)["reply"]["usage"]
-    told = {count: getattr(reply.usage, count) for count in counts}
-    assert attrs.asdict(reply) | {"usage": told} == expected(name)["reply"]
+    assert told(reply, expected(name)["reply"]) == expected(name)["reply"]
 
 
 @pytest.mark.parametrize("name", cases("error"))
@@ -168,23 +166,8 @@ def test_every_recorded_answer_of_others_reads_back() -> None:
     with ModelServer({OPENAI_PATH: served(recorded)}) as server:
         model = OpenAICompatibleModel("small-1", base_url=server.openai_url, max_retries=0)
         for answer in recorded:
-            assert read(model) == independently_read(answer), answer.source
+            assert read(model, ASKED) == independently_read(answer), answer.source
         model.close()
-
-
-def served(recorded: list[Recorded]) -> list[Answer]:
-    return [Answer(status=answer.status, body=answer.content) for answer in recorded]
-
-
-def read(model: OpenAICompatibleModel) -> Any:
-    try:
-        reply = model.complete(ASKED)
-    except ModelError as error:
-        return error.code
-    calls = reply.message.get("tool_calls", [])
-    told = [(call["id"], call["name"], call["arguments"]) for call in calls]
-    usage = (reply.usage.input_tokens, reply.usage.output_tokens)
-    return reply.message["content"], told, usage, reply.stop_reason
 
 
 def independently_read(answer: Recorded) -> Any:

@@ -86,19 +86,6 @@ def test_a_question_is_a_text_and_its_schema_a_schema(question: object, schema: 
         check_question(question, schema)
 
 
-def test_a_wrong_question_is_refused_in_the_program(tmp_path: Path) -> None:
-    """No line of it stands in the log."""
-
-    async def wrong(run: refold.Run, _input: Any) -> Any:
-        return await run.ask("?", {"type": "numeral"})
-
-    recording = refold.record(wrong, log=tmp_path / "a.jsonl")
-
-    assert recording.error is not None
-    assert "numeral" in recording.error.message
-    assert recording.entries == 2
-
-
 def test_the_question_names_the_call() -> None:
     """Arguments as JSON; a long one is cut."""
     assert approval_question("pay", {"n": 7, "to": "a"}) == 'May I call pay(n=7, to="a")?'

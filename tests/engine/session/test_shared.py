@@ -12,21 +12,11 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.engine.session import EventBus, Session, ToolInvoked, append_all
+from refold.engine.session import EventBus, Session, ToolInvoked
 from refold.engine.session.shared import SharedSession, share
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
-
-
-@attrs.frozen
-class Finding:
-    text: Any
-
-
-def fresh() -> Session:
-    session = Session()
-    session.register(Finding, Finding, append_all)
-    return session
+from tests.support.sessions import Finding, findings
 
 
 def bound(session: Session, sent: list[Any] | None = None) -> tuple[SharedSession, list[Any]]:
@@ -48,7 +38,7 @@ def bound(session: Session, sent: list[Any] | None = None) -> tuple[SharedSessio
 
 
 def test_a_change_is_in_the_childs_log_and_is_made_by_the_owner() -> None:
-    session, sent = fresh(), list[Any]()
+    session, sent = findings(), list[Any]()
     face, lines = bound(session, sent)
 
     face.dispatch(Finding("a"))
@@ -59,7 +49,7 @@ def test_a_change_is_in_the_childs_log_and_is_made_by_the_owner() -> None:
 
 
 def test_what_no_log_can_hold_is_not_sent() -> None:
-    session, sent = fresh(), list[Any]()
+    session, sent = findings(), list[Any]()
     face, lines = bound(session, sent)
 
     with pytest.raises(NotCanonical):
@@ -69,7 +59,7 @@ def test_what_no_log_can_hold_is_not_sent() -> None:
 
 
 def test_each_read_is_a_line() -> None:
-    session = fresh()
+    session = findings()
     session.dispatch(Finding("a"))
     session.dispatch(Finding("b"))
     face, lines = bound(session)
@@ -82,7 +72,7 @@ def test_each_read_is_a_line() -> None:
 
 
 def test_a_copy_is_a_session_of_ones_own() -> None:
-    session = fresh()
+    session = findings()
     session.dispatch(Finding("a"))
     face, lines = bound(session)
     bus = EventBus()
@@ -99,7 +89,7 @@ def test_a_copy_is_a_session_of_ones_own() -> None:
 
 
 def test_a_face_has_the_names_of_a_session() -> None:
-    session = fresh()
+    session = findings()
     face, _ = bound(session)
 
     names = {name for name in (*dir(Session), *vars(session)) if not name.startswith("_")}
@@ -112,19 +102,19 @@ def test_a_face_has_the_names_of_a_session() -> None:
     [
         lambda face: face.children,
         lambda face: face.failures,
-        lambda face: face.rollback(fresh().snapshot()),
+        lambda face: face.rollback(findings().snapshot()),
         lambda face: face.fold(SessionChanged("Finding", {"text": "a"})),
     ],
 )
 def test_what_is_for_the_owner_is_refused_with_what_to_do(use: Any) -> None:
-    face, _ = bound(fresh())
+    face, _ = bound(findings())
 
     with pytest.raises(UsageError, match=r"for the run that owns the session.*clone\(\)"):
         use(face)
 
 
 def test_outside_of_its_run_a_face_is_refused() -> None:
-    face, _ = bound(fresh())
+    face, _ = bound(findings())
     face.unbind()
 
     with pytest.raises(UsageError, match="outside the run of its child"):
@@ -134,7 +124,7 @@ def test_outside_of_its_run_a_face_is_refused() -> None:
 
 
 def test_a_face_is_shared_on_as_the_session_that_it_shows() -> None:
-    session = fresh()
+    session = findings()
     face, _ = bound(session)
 
     below = share(face, "0#1 > 0#1", None)
@@ -163,7 +153,7 @@ async def parent(run: Run, _input: Any) -> Any:
 
 def test_the_owners_log_has_all_changes_tagged_with_who_made_them(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
-    session = fresh()
+    session = findings()
 
     recording = record(parent, log=log, session=session)
 
@@ -178,7 +168,7 @@ def test_the_owners_log_has_all_changes_tagged_with_who_made_them(tmp_path: Path
     assert changes[0].get("by", "") == ""
     assert changes[1]["by"] == path
     assert changes[2]["by"].startswith(path)
-    report = reexecute(log, parent, session=fresh())
+    report = reexecute(log, parent, session=findings())
     assert report.identical, str(report)
 
 

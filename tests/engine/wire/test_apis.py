@@ -14,33 +14,30 @@ from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken
 from refold.engine.wire.parts.exchange import Asked
 from tests.support.api_bodies import BODIES, PATHS, changed, plain
 from tests.support.corpus import RecordedExchange, corpus, recorded_exchanges
-from tests.support.loops import for_each
+from tests.support.loops import for_each, table
 
 CHAT = PATHS["chat"]
 
 
-@for_each(
-    "method, path, api",
-    [
-        ("POST", "/v1/chat/completions", "chat"),
-        ("post", "/chat/completions/", "chat"),
-        ("POST", "/openai/deployments/d/chat/completions?api-version=1", "chat"),
-        ("POST", "/v1/responses", "responses"),
-        ("POST", "/v1/messages?beta=true", "messages"),
-        ("GET", "/v1/chat/completions", "other"),
-        ("POST", "/v1/messages/count_tokens", "other"),
-        ("POST", "/v1/messages/batches", "other"),
-        ("GET", "/v1/responses/resp_1", "responses"),
-        ("GET", "/v1/responses/resp_1/input_items", "other"),
-        ("GET", "/v1/forms/1/responses/2", "other"),
-        ("POST", "/v1/responses/resp_1/cancel", "responses"),
-        ("POST", "/v1/embeddings", "other"),
-        ("GET", "/v1/models", "other"),
-        ("POST", "/v1/completions", "other"),
-        ("POST", "/x?y=/v1/messages", "other"),
-        ("", "", "other"),
-    ],
-)
+@for_each("method, path, api", table("""
+    POST  /v1/chat/completions                                  chat
+    post  /chat/completions/                                    chat
+    POST  /openai/deployments/d/chat/completions?api-version=1  chat
+    POST  /v1/responses                                         responses
+    POST  /v1/messages?beta=true                                messages
+    GET   /v1/chat/completions                                  other
+    POST  /v1/messages/count_tokens                             other
+    POST  /v1/messages/batches                                  other
+    GET   /v1/responses/resp_1                                  responses
+    GET   /v1/responses/resp_1/input_items                      other
+    GET   /v1/forms/1/responses/2                               other
+    POST  /v1/responses/resp_1/cancel                           responses
+    POST  /v1/embeddings                                        other
+    GET   /v1/models                                            other
+    POST  /v1/completions                                       other
+    POST  /x?y=/v1/messages                                     other
+    -     -                                                     other
+"""))  # fmt: skip
 def test_the_end_of_a_path_names_the_interface(method: str, path: str, api: str) -> None:
     """With the method: most are POST."""
     found = spoken(method, path)

@@ -255,15 +255,20 @@ def test_a_command_of_git_that_moves_the_commit(tmp_path: Path) -> None:
     assert "refs/stash" in stashed.repositories[0].refs
 
 
+def branches(top: Path, name: str) -> None:
+    """Commit two versions of a file on two branches."""
+    git(top, "switch", "-qc", "other")
+    (top / name).write_text("theirs\n")
+    git(top, "commit", "-qam", "theirs")
+    git(top, "switch", "-q", "main")
+    (top / name).write_text("ours\n")
+    git(top, "commit", "-qam", "ours")
+
+
 def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
     """Staged, staged and changed again, removed, new, in conflict."""
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
-    git(top, "switch", "-qc", "other")
-    (top / "c").write_text("theirs\n")
-    git(top, "commit", "-qam", "theirs")
-    git(top, "switch", "-q", "main")
-    (top / "c").write_text("ours\n")
-    git(top, "commit", "-qam", "ours")
+    branches(top, "c")
     with pytest.raises(Exception, match="merge"):
         git(top, "merge", "other")
     (top / "a").write_text("staged\n")
@@ -296,12 +301,7 @@ def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
 def test_a_rebase_that_is_half_done_is_told(tmp_path: Path) -> None:
     """With the files as they are, markers of conflicts included."""
     top = repository(tmp_path / "r", {"a": "one\n"})
-    git(top, "switch", "-qc", "other")
-    (top / "a").write_text("theirs\n")
-    git(top, "commit", "-qam", "theirs")
-    git(top, "switch", "-q", "main")
-    (top / "a").write_text("ours\n")
-    git(top, "commit", "-qam", "ours")
+    branches(top, "a")
     with pytest.raises(Exception, match="rebase"):
         git(top, "rebase", "other")
     looked = Looked(top)

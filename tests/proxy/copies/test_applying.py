@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from refold.engine.errors import FolderRefused
 from refold.proxy.copies.applying import FolderPatch
 from refold.proxy.sessions import ResumedCommand, record_command, resume_command
-from tests.proxy.desks.test_resuming import Provider, providing
+from tests.proxy.desks.test_resuming import Provider
 from tests.proxy.test_sessions import CLIENT
 from tests.support.folders import repository
 
@@ -57,15 +56,6 @@ def project(
     (tmp_path / "agent.py").write_text(textwrap.dedent(CLIENT) + textwrap.dedent(AGENT))
     (tmp_path / "dies").touch()
     return folder
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """A provider to which clients are led."""
-    with providing() as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-placeholder-4f1d")
-        yield found
 
 
 def _recorded(project: Path) -> tuple[Path, list[str]]:

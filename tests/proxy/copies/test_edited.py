@@ -252,8 +252,7 @@ def _case(
         (world.main / "scratch.md").write_text("scratch\n")
     there = PLACES[place](world) if place in ("copy before", "plain copy") else None
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         monkeypatch.chdir(world.main / world.below)
         record_command(STARTS[start](world, world.main), log=world.log)
         there = there or PLACES[place](world)
@@ -350,8 +349,7 @@ def test_files_of_today_that_are_not_here_are_refused(
     (world.main / "left").unlink()
     command = [sys.executable, "agent.py"]
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         monkeypatch.chdir(world.main)
         record_command(command, log=world.log)
     (tmp_path / "elsewhere").mkdir()
@@ -397,8 +395,7 @@ def test_a_shallow_clone_has_what_is_beside_the_log_and_says_what_is_missing(
     command = [sys.executable, str(tmp_path / "looks.py")]
     log = world.main / "runs" / "run.jsonl" if kept == "in the folder" else world.log
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         monkeypatch.chdir(world.main)
         record_command(command, log=log, keeps_all=kept == "all")
     assert packs_of(log) == ([files_of(log) / "0.pack"] if kept else [])

@@ -101,8 +101,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     made = Scene(tmp_path, [sys.executable, str(agent)])
     monkeypatch.chdir(project)
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         record_command(made.command, log=made.log)
     return made
 
@@ -147,8 +146,7 @@ def test_a_fork_runs_in_a_copy(scene: Scene, monkeypatch: pytest.MonkeyPatch) ->
     """The proxy asks live; the command itself has no network."""
     before = scene.kept()
     with Upstream() as upstream:
-        for name, value in upstream.environment().items():
-            monkeypatch.setenv(name, value)
+        upstream.lead(monkeypatch)
         forked = fork_command(scene.log, scene.command, at=3, into=scene.top / "fork.jsonl")
 
     after = {path: held for path, held in scene.kept().items() if "/fork." not in path}

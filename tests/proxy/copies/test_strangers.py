@@ -159,23 +159,27 @@ _QUIET: Final = {
 }
 
 
+def _harm_nobody(examples: int) -> None:
+    @settings(max_examples=examples, **_QUIET)  # type: ignore[arg-type]
+    @given(drawn=_logs())
+    def harms_nobody(drawn: dict[str, Any]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            _harms_nobody(drawn, patch)
+
+    harms_nobody()
+
+
 @pytest.mark.usefixtures("way")
-@given(drawn=_logs())
-@settings(max_examples=8, **_QUIET)  # type: ignore[arg-type]
-def test_a_strangers_log_harms_nobody(drawn: dict[str, Any]) -> None:
+def test_a_strangers_log_harms_nobody() -> None:
     """Whether there is a sandbox or none."""
-    with pytest.MonkeyPatch.context() as patch:
-        _harms_nobody(drawn, patch)
+    _harm_nobody(8)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("way")
-@given(drawn=_logs())
-@settings(max_examples=500, **_QUIET)  # type: ignore[arg-type]
-def test_a_thousand_logs_harm_nobody(drawn: dict[str, Any]) -> None:
+def test_a_thousand_logs_harm_nobody() -> None:
     """500 in each way."""
-    with pytest.MonkeyPatch.context() as patch:
-        _harms_nobody(drawn, patch)
+    _harm_nobody(500)
 
 
 def test_the_list_of_members_is_closed() -> None:

@@ -13,6 +13,7 @@ from refold.proxy.http.routes import (
     why_nothing_came,
     with_recorded,
 )
+from tests.support.loops import for_each, table
 
 
 def upstreams(*given: str, **environment: str) -> dict[str, str]:
@@ -192,16 +193,13 @@ def test_the_proxy_is_asked_without_another_proxy(monkeypatch: pytest.MonkeyPatc
     assert found["no_proxy"] == "127.0.0.1,localhost"
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target", "url"),
-    [
-        ("https://h/v1", "/chat/completions?a=1", "https://h/v1/chat/completions?a=1"),
-        ("https://h/v1?t=9", "/models", "https://h/v1/models?t=9"),
-        ("https://h/v1?t=9", "/models?a=1", "https://h/v1/models?t=9&a=1"),
-        ("https://h", "/a%2Fb//c", "https://h/a%2Fb//c"),
-        ("https://h/v1", "", "https://h/v1"),
-    ],
-)
+@for_each("upstream, target, url", table("""
+    https://h/v1      /chat/completions?a=1  https://h/v1/chat/completions?a=1
+    https://h/v1?t=9  /models                https://h/v1/models?t=9
+    https://h/v1?t=9  /models?a=1            https://h/v1/models?t=9&a=1
+    https://h         /a%2Fb//c              https://h/a%2Fb//c
+    https://h/v1      -                      https://h/v1
+"""))  # fmt: skip
 def test_the_url_of_a_request(upstream: str, target: str, url: str) -> None:
     assert Route("openai", (), upstream).url_of(target) == url
 

@@ -15,6 +15,7 @@ from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each, table
 from tests.support.steps import Step, fetch, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -641,15 +642,12 @@ async def slow(run: Run, _input: object) -> None:
     await run.sleep(60)
 
 
-@pytest.mark.parametrize(
-    ("edit", "category", "call"),
-    [
-        ("sleep", "extra_call", "0@2"),
-        ("sleep before", "extra_call", "0@1"),
-        ("call", "extra_call", "0#2"),
-        ("dropped", "missing_call", "0#2"),
-    ],
-)
+@for_each("edit, category, call", table("""
+    sleep         extra_call    0@2
+    sleep before  extra_call    0@1
+    call          extra_call    0#2
+    dropped       missing_call  0#2
+"""))  # fmt: skip
 def test_what_is_new_before_a_call_that_is_given_up(
     tmp_path: Path, edit: str, category: str, call: str
 ) -> None:

@@ -22,6 +22,17 @@ A: Step = ("tool", "search", {"q": "a"})
 B: Step = ("tool", "fetch", {"q": "b"})
 
 
+def differs_once(folder: Path, program: Any) -> None:
+    """See that a program that is given something now differs in its first call alone."""
+
+    async def now(run: Run, _input: Any) -> Any:
+        return await program(run, given=True)
+
+    found = only(recorded(folder / "a.jsonl", program=program).log, now)
+
+    assert (found.category, found.later) == ("args_changed", ())
+
+
 async def follows_results(run: Run, extra: Any) -> Any:
     if extra:
         await run.tool("search", q="extra")
@@ -174,14 +185,7 @@ def test_timers_fire_as_they_were_recorded(tmp_path: Path) -> None:
         except TimeoutError:
             return await run.tool("fetch", q="too late")
 
-    async def limited_now(run: Run, _input: Any) -> Any:
-        return await limited(run, given=True)
-
-    log = recorded(tmp_path / "a.jsonl", program=limited).log
-
-    found = only(log, limited_now)
-
-    assert (found.category, found.later) == ("args_changed", ())
+    differs_once(tmp_path, limited)
 
 
 def test_sleeps_end_in_the_recorded_order(tmp_path: Path) -> None:
@@ -198,14 +202,7 @@ def test_sleeps_end_in_the_recorded_order(tmp_path: Path) -> None:
         await asyncio.gather(*map(one, (0.003, 0.001, 0.002)))
         return await run.tool("fetch", q=str(over))
 
-    async def sleeps_now(run: Run, _input: Any) -> Any:
-        return await sleeps(run, given=True)
-
-    log = recorded(tmp_path / "a.jsonl", program=sleeps).log
-
-    found = only(log, sleeps_now)
-
-    assert (found.category, found.later) == ("args_changed", ())
+    differs_once(tmp_path, sleeps)
 
 
 def test_children_have_the_outcomes_that_they_had(tmp_path: Path) -> None:

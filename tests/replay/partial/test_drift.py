@@ -4,7 +4,6 @@ import asyncio
 import functools
 import itertools
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,7 @@ from refold.replay.partial.sources import Sources
 from tests.support import forks
 from tests.support.forks import TOOLS, factor, kept, model, report
 
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    """The world is put back as it was."""
-    kept.clear()
-    yield
-    factor["value"] = 1
+pytestmark = pytest.mark.usefixtures("as_it_was")
 
 
 @pytest.fixture

@@ -291,41 +291,33 @@ def test_typed_results_of_tools_called_by_name(tmp_path: Path) -> None:
 
 
 def test_a_swallowed_need_of_a_tool_is_raised_all_the_same(tmp_path: Path) -> None:
-    """A program that catches everything cannot turn a missing tool into another behaviour."""
+    """A program that catches everything cannot turn a missing tool into another behaviour.
+
+    Nor in the last call of a plain one, after which nothing is pumped.
+    """
 
     @tool(effect="pure")
     def point(x: int) -> Point:
         return Point(x)
 
-    async def program(run: Run, _input: Any) -> Any:
+    async def waits(run: Run, _input: Any) -> Any:
         try:
             return (await run.tool("point", x=3)).x
         except Exception:  # noqa: BLE001 - as careless as programs are
             return 3
 
-    log = record(program, log=tmp_path / "a.jsonl", tools=[point]).log
-
-    with pytest.raises(ToolNeeded):
-        reexecute(log, program)
-
-
-def test_nor_can_a_plain_program(tmp_path: Path) -> None:
-    """The same holds in the last call of a plain one, after which nothing is pumped."""
-
-    @tool(effect="pure")
-    def point(x: int) -> Point:
-        return Point(x)
-
-    def program(run: PlainRun, _input: Any) -> Any:
+    def plain(run: PlainRun, _input: Any) -> Any:
         try:
             return run.tool("point", x=3).x
         except Exception:  # noqa: BLE001 - as careless as programs are
             return 3
 
-    log = record(program, log=tmp_path / "a.jsonl", tools=[point]).log
+    programs: list[Any] = [waits, plain]
+    for number, program in enumerate(programs):
+        log = record(program, log=tmp_path / f"{number}.jsonl", tools=[point]).log
 
-    with pytest.raises(ToolNeeded):
-        reexecute(log, program)
+        with pytest.raises(ToolNeeded):
+            reexecute(log, program)
 
 
 def test_a_swallowed_divergence_is_reported_all_the_same(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,9 @@ from refold.tools.delegation.subagent import SubagentOptions, subagent_tool
 from tests.support.forks import TOOLS, factor, get, kept, model, reader, report
 from tests.support.scripted_runners import Unavailable
 
+pytestmark = pytest.mark.usefixtures("as_it_was")
+
 LIVE = Sources(model="live", tools="live", children="live", may_change=True)
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    """The world is put back as it was."""
-    kept.clear()
-    yield
-    factor["value"] = 1
 
 
 @pytest.fixture

@@ -83,6 +83,14 @@ KEEPS = {
     "unsealed": lambda _log, lines: lines - 1,
 }
 LEFT = [(name, keep) for name in ("parents", "delegating") for keep in KEEPS if keep != "whole"]
+
+
+def digests(run: Recording) -> tuple[str, str]:
+    """Return what two runs have in common that did the same."""
+    assert run.tree_digest
+    return run.data_digest, run.tree_digest
+
+
 CASES = [
     *((name, "whole", 1, 1) for name in PROGRAMS),
     *((name, keep, 1 + at % 4, 4) for at, (name, keep) in enumerate(LEFT)),
@@ -154,8 +162,7 @@ def test_what_was_resumed_is_resumed_again(tmp_path: Path) -> None:
         folder.mkdir()
         log = cut(once.log, folder / "a.jsonl", entries)
         again = resumed(log, resumable.sequential)
-        assert again.data_digest == whole.data_digest
-        assert again.tree_digest == whole.tree_digest != ""
+        assert digests(again) == digests(whole)
         check_whole(log, resumable.sequential)
 
 
@@ -172,8 +179,7 @@ def test_twenty_crashes_in_a_row_change_nothing(tmp_path: Path) -> None:
         log.write_bytes(b"".join(lines_of(log)[: first + 1 + attempt % 2]))
 
     again = resumed(log, resumable.gathered, max_attempts=99)
-    assert again.data_digest == whole.data_digest
-    assert again.tree_digest == whole.tree_digest != ""
+    assert digests(again) == digests(whole)
     attempts = [row["data"]["attempt"] for row in rows_of(log) if row["kind"] == "run.resumed"]
     assert attempts == list(range(2, 23))
     check_whole(log, resumable.gathered)
@@ -198,8 +204,7 @@ def test_a_torn_line_is_cut_kept_and_said(tmp_path: Path) -> None:
         assert said["cut"]["offset"] == sum(map(len, lines[:4]))
         beside = [each for each in folder.iterdir() if each.read_bytes() == lines[4][:kept]]
         assert len(beside) == 1
-        assert again.data_digest == whole.data_digest
-        assert again.tree_digest == whole.tree_digest != ""
+        assert digests(again) == digests(whole)
         check_whole(log, resumable.drawn)
 
 
@@ -685,8 +690,7 @@ def test_a_child_that_had_ended_is_not_run_again(tmp_path: Path) -> None:
 
     again = resumed(log, resumable.parents)
 
-    assert again.data_digest == whole.data_digest
-    assert again.tree_digest == whole.tree_digest != ""
+    assert digests(again) == digests(whole)
     assert [child_path(log, number).read_bytes() for number in (1, 2)] == ended
     assert not {("step", 100), ("step", 200), ("step", 101), ("step", 201)} & set(executed)
 
@@ -1023,8 +1027,7 @@ def test_a_change_to_a_shared_session_is_made_once(tmp_path: Path) -> None:
             log = cut(whole.log, folder / "a.jsonl", entries, _keeps(lines))
             again = resumed(log, program, session=sessions.session(), **given)
             assert again.output == whole.output, (entries, lines)
-            assert again.data_digest == whole.data_digest
-            assert again.tree_digest == whole.tree_digest != ""
+            assert digests(again) == digests(whole)
             report = refold.reexecute(log, program, session=sessions.session())
             assert report.identical, str(report)
             seen += 1

@@ -257,8 +257,8 @@ def test_what_a_timer_gave_up_on_races_where_timers_do(tmp_path: Path) -> None:
     assert free.left_out() == []
 
 
-async def reversed_order(run: Run, names: list[str]) -> Any:
-    """Goes wrong only where all come in the opposite order."""
+async def order_of(run: Run, names: list[str]) -> list[str]:
+    """Fetch all at once, and return the order in which they came."""
     order: list[str] = []
 
     async def one(name: str) -> None:
@@ -266,6 +266,12 @@ async def reversed_order(run: Run, names: list[str]) -> Any:
         order.append(name)
 
     await asyncio.gather(*(one(name) for name in names))
+    return order
+
+
+async def reversed_order(run: Run, names: list[str]) -> Any:
+    """Goes wrong only where all come in the opposite order."""
+    order = await order_of(run, names)
     return order == names[::-1]
 
 
@@ -287,13 +293,7 @@ def test_choices_that_are_not_tried_are_not_forgotten(tmp_path: Path) -> None:
 
 async def one_is_last(run: Run, names: list[str]) -> Any:
     """Goes wrong only where the second comes after all others, and these in their order."""
-    order: list[str] = []
-
-    async def one(name: str) -> None:
-        await run.tool("fetch", name=name)
-        order.append(name)
-
-    await asyncio.gather(*(one(name) for name in names))
+    order = await order_of(run, names)
     return order == [names[0], *names[2:], names[1]]
 
 

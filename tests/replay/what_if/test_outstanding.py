@@ -4,16 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
-from refold.engine.session import Session
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import tool
+from tests.support.child_programs import Seen
+from tests.support.child_programs import seeing as session
 from tests.support.racing import fetch, gathered, recorded, stage_of, timed
 
 
@@ -185,17 +184,6 @@ def test_children_come_as_their_join_takes_them(tmp_path: Path) -> None:
     assert stage.rehearse(RehearsalPlan(order=(second, first))).delivered == (first, second)
 
 
-@attrs.frozen
-class Seen:
-    name: str
-
-
-def session() -> Session:
-    made = Session()
-    made.register(Seen)
-    return made
-
-
 def seeing(run: Any, name: str) -> None:
     """Acts on its parent's session."""
     run.session.dispatch(Seen(name))
@@ -205,7 +193,7 @@ async def shared(run: Run, _: Any) -> Any:
     """Lets a child change its session while it does something else."""
     child = await run.start(Delegation(program=seeing, input="x", session=run.session, shared=True))
     await asyncio.gather(run.join(child), run.tool("fetch", name="a"))
-    return [each.name for each in run.session.select_all(Seen)]
+    return [each.text for each in run.session.select_all(Seen)]
 
 
 def test_a_child_ends_after_what_it_did_to_a_shared_session(tmp_path: Path) -> None:

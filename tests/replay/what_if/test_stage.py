@@ -6,16 +6,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.engine.errors import Diverged, SessionNeeded, ToolNeeded, UsageError
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record as refold_record
-from refold.engine.session import Session
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.child_programs import Seen
+from tests.support.child_programs import seeing as session
 from tests.support.racing import fetch, gathered, raced, recorded, stage_of
 
 
@@ -102,17 +102,6 @@ def test_a_program_that_remembers_longer_is_found_out_later(tmp_path: Path) -> N
 
     with pytest.raises(UsageError, match="a global"):
         stage.check_again(baseline)
-
-
-@attrs.frozen
-class Seen:
-    name: str
-
-
-def session() -> Session:
-    made = Session()
-    made.register(Seen)
-    return made
 
 
 async def remembering(run: Run, names: list[str]) -> Any:

@@ -20,6 +20,7 @@ from refold.tools.configuration.prepared_run import (
     prepared,
     session_for,
 )
+from tests.support.loops import for_each, table
 
 
 def lead_of(folder: Path, front: str, config: str = "") -> tuple[dict[str, Any], list[str], Limits]:
@@ -86,15 +87,12 @@ def test_all_five_can_be_named(team: Path) -> None:
     assert names == sorted(DELEGATION_TOOLS)
 
 
-@pytest.mark.parametrize(
-    ("own", "read", "passed_over"),
-    [
-        ("mine", "mine/reviewer.md", "secret.md"),
-        ("mine", "mine/agents/reviewer.md", "mine/secret.md"),
-        ("agents/mine", "agents/reviewer.md", "agents/mine/secret.md"),
-        ("agents/mine", "agents/reviewer.md", "secret.md"),
-    ],
-)
+@for_each("own, read, passed_over", table("""
+    mine         mine/reviewer.md         secret.md
+    mine         mine/agents/reviewer.md  mine/secret.md
+    agents/mine  agents/reviewer.md       agents/mine/secret.md
+    agents/mine  agents/reviewer.md       secret.md
+"""))  # fmt: skip
 def test_agents_of_other_projects_are_not_offered(
     own: str, read: str, passed_over: str, tmp_path: Path
 ) -> None:

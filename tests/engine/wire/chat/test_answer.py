@@ -16,6 +16,8 @@ from refold.engine.wire.chat import request as chat
 from tests.support.api_answers import (
     CHAT_BODY,
     chat_events,
+    failure,
+    in_pieces,
     read,
     read_body,
     read_stream,
@@ -52,12 +54,9 @@ CALLED = {"id": "c", "name": "f", "arguments": {"a": 1}}
 @given(body=CHAT_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; calls interleaved, arguments invalid, usage at the end."""
-    stream = sse(chat_events(body, random))
-
     whole = read_body("chat", body)
 
-    sizes = iter(lambda: random.randint(1, 40), 0)
-    assert read("chat", stream, streamed=True, sizes=sizes) == whole
+    assert in_pieces("chat", sse(chat_events(body, random)), random) == whole
     assert whole.status == "ok"
     assert whole.usage.requests == 1
 
@@ -273,11 +272,7 @@ def test_a_stream_that_fails_keeps_what_came(
     events: list[dict[str, Any] | str], code: str, content: str | None
 ) -> None:
     """The first reason is the error."""
-    found = read_stream("chat", *events)
-
-    assert found.status == "error"
-    assert (found.error or {})["code"] == code
-    assert (found.message or {}).get("content") == content
+    assert failure("chat", *events) == (code, content)
 
 
 def test_a_finish_reason_is_an_end_too() -> None:

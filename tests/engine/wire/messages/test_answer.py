@@ -12,6 +12,8 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.messages import request as messages
 from tests.support.api_answers import (
     MESSAGES_BODY,
+    failure,
+    in_pieces,
     messages_events,
     read,
     read_body,
@@ -37,12 +39,9 @@ def use(call_id: str = "c", **members: Any) -> dict[str, Any]:
 @given(body=MESSAGES_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; inputs, thinking and signatures too."""
-    stream = sse(messages_events(body, random))
-
     whole = read_body("messages", body)
 
-    sizes = iter(lambda: random.randint(1, 40), 0)
-    assert read("messages", stream, streamed=True, sizes=sizes) == whole
+    assert in_pieces("messages", sse(messages_events(body, random)), random) == whole
     assert whole.status == "ok"
 
 
@@ -160,11 +159,7 @@ def test_a_stream_that_fails_keeps_what_came(
     events: list[dict[str, Any] | str], code: str, content: str | None
 ) -> None:
     """The first reason is the error."""
-    answered = read_stream("messages", *events)
-
-    assert answered.status == "error"
-    assert (answered.error or {})["code"] == code
-    assert (answered.message or {}).get("content") == content
+    assert failure("messages", *events) == (code, content)
 
 
 def test_input_that_is_cut_is_kept_as_text() -> None:

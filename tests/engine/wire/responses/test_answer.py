@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from openai.types.responses import Response
 
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.responses import request as responses
+from tests.engine.wire.responses.test_request import asked, call, said
 from tests.support.api_answers import (
     RESPONSES_BODY,
+    failure,
     id_of,
     read,
     read_body,
@@ -20,22 +21,6 @@ from tests.support.api_answers import (
     responses_events,
     sse,
 )
-
-
-def asked(given_input: Any = None, **members: Any) -> list[dict[str, Any]]:
-    """Return the neutral messages of a request with this input."""
-    return list(responses.asked({"input": given_input, **members}).messages)
-
-
-def said(role: str, text: str, kind: str = "input_text", **members: Any) -> dict[str, Any]:
-    return {"role": role, "content": [{"type": kind, "text": text}], **members}
-
-
-def call(call_id: str = "c", **members: Any) -> dict[str, Any]:
-    arguments = '{"a": 1}'
-    return {
-        "type": "function_call", "call_id": call_id, "name": "f", "arguments": arguments, **members
-    }  # fmt: skip
 
 
 def called(call_id: str = "c") -> dict[str, Any]:
@@ -138,11 +123,7 @@ def test_a_stream_that_fails_keeps_what_came(
     events: list[dict[str, Any] | str], code: str, content: str | None
 ) -> None:
     """The first reason is the error."""
-    answered = read_stream("responses", *events)
-
-    assert answered.status == "error"
-    assert (answered.error or {})["code"] == code
-    assert (answered.message or {}).get("content") == content
+    assert failure("responses", *events) == (code, content)
 
 
 def test_an_end_without_its_output_is_filled_from_the_items() -> None:
