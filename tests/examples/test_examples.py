@@ -60,6 +60,7 @@ def test_an_example_runs_and_replays(example: Path, tmp_path: Path) -> None:
     assert verify(log).intact
 
 
+@pytest.mark.long
 def test_the_tool_of_ones_own_works_in_a_child_of_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,7 +176,7 @@ def _is_whole(log: Path, limit: str) -> None:
     assert granted == 0, "each grant is an entry of both logs"
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(change=CHANGES)
 def test_forks_and_drifts_end_at_limits_as_recordings_do(change: Any) -> None:
     """They ask for more tokens, are refused, and end; a drift of nothing is empty."""

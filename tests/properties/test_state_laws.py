@@ -104,7 +104,7 @@ def folded(lines: Lines) -> RunState:
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 @pytest.mark.usefixtures("many_times")
-@hypothesis.settings(max_examples=8, deadline=None)
+@hypothesis.settings(max_examples=3, deadline=None)
 @hypothesis.given(data=st.data())
 def test_no_event_is_refused_in_any_state(kind: Any, data: st.DataObject) -> None:
     """Every pair of a state and an event gives a state with one entry more."""

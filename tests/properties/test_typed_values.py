@@ -111,7 +111,7 @@ def test_values_are_equal_in_a_record_and_its_replay(value: Everything, program:
 
 
 @given(value=VALUES, entries=st.integers(1, 6))
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_values_are_equal_in_a_run_that_is_resumed(value: Everything, entries: int) -> None:
     """From any entry on, and the data of the log is the same."""
     taken()
@@ -126,6 +126,7 @@ def test_values_are_equal_in_a_run_that_is_resumed(value: Everything, entries: i
         assert all(each == value for each in taken())
 
 
+@pytest.mark.long
 @given(value=VALUES)
 @settings(max_examples=2)
 def test_values_are_equal_under_both_runners(value: Everything) -> None:

@@ -12,6 +12,7 @@ from refold.proxy.sessions import record_command, replay_command
 from refold.replay.compare.diff import diff
 from tests.proxy.test_sessions import CLIENT
 from tests.support.folders import git, repository
+from tests.support.loops import some
 from tests.support.upstream import Upstream
 
 BEGIN = """
@@ -104,7 +105,7 @@ def test_the_target_of_a_moved_tag_is_a_difference(agent: Path) -> None:
     assert report.served == 0
 
 
-@pytest.mark.parametrize("workspace", ["", "none"])
+@pytest.mark.parametrize("workspace", some(1, ["", "none"]))
 def test_outside_of_the_recorded_folder_no_commit_is_bound(agent: Path, workspace: str) -> None:
     """And the report names the option."""
     log, top = agent.parent / "run.jsonl", agent.parent / ("other" if not workspace else "top")

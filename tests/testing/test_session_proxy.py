@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.loops import some
 from tests.support.suites import one_line
 from tests.support.upstream import Upstream
 from tests.test_pytest_models import LOG, Watched, suite
@@ -58,7 +59,7 @@ EARLIER: Final = {
 }
 
 
-@pytest.mark.parametrize("place", EARLIER)
+@pytest.mark.parametrize("place", some(1, [*EARLIER]))
 def test_a_client_that_another_file_made_is_named_and_asks_nobody(
     place: str, suite: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

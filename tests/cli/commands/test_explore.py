@@ -77,6 +77,7 @@ def test_what_the_program_prints_is_dropped(program: Path, invoke: Invoke) -> No
     assert "chatter" not in said.output
 
 
+@pytest.mark.long
 def test_the_first_few_ends_are_shown_unless_all_are_asked_for(
     program: Path, invoke: Invoke
 ) -> None:

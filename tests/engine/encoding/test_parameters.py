@@ -105,6 +105,7 @@ def test_a_warning_names_the_line_that_called(tmp_path: Path) -> None:
     assert [each.filename for each in caught] == [__file__]
 
 
+@pytest.mark.long
 def test_a_finding_names_the_line_that_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from refold.engine.recording import interrupts
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support import interrupted
+from tests.support.loops import some
 
 
 def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
@@ -34,17 +35,20 @@ def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
 
 @pytest.mark.parametrize(
     "program",
-    [
-        "sleeps",
-        "in_place",
-        "on_a_worker",
-        "awaits",
-        "awaits_a_blocked_loop",
-        "awaits_a_deaf_one",
-        "computes",
-        "plainly",
-        "plainly_sleeps",
-    ],
+    some(
+        3,
+        [
+            "sleeps",
+            "in_place",
+            "on_a_worker",
+            "awaits",
+            "awaits_a_blocked_loop",
+            "awaits_a_deaf_one",
+            "computes",
+            "plainly",
+            "plainly_sleeps",
+        ],
+    ),
 )
 def test_the_first_ctrl_c_ends_the_run_as_cancelled(tmp_path: Path, program: str) -> None:
     """Wherever it strikes: the log is sealed, KeyboardInterrupt is raised, and replay agrees."""

@@ -1413,7 +1413,7 @@ def body(entry: Entry) -> bytes:
     return line if entry.seq else b""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=8)
 @given(CALLS)
 def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
     tmp_path_factory: pytest.TempPathFactory, calls: list[Any]

@@ -151,6 +151,7 @@ def test_a_program_may_leave_before_it_is_known_what_a_request_was(hello: Path) 
     assert [one.answered_as is not None for one in desk.matcher.misses] == [False, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "body"),
     [

@@ -97,12 +97,12 @@ def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     assert [row.log for row in here] == [str(log) for log in logs]
 
 
-def _odd_one(folder: Path, program: Any, at: int, jobs: int) -> str:
-    """Replay twelve logs of which one goes; return what is said of it."""
-    inputs = ["stay"] * 12
-    inputs[at] = "go"
-    logs = _logs(folder, program, inputs)
+def _one_goes(at: int) -> list[str]:
+    return ["go" if number == at else "stay" for number in range(12)]
 
+
+def _odd_one(logs: list[Path], program: Any, at: int, jobs: int) -> str:
+    """Replay logs of which one goes; return what is said of it."""
     report = refold.replay_all(logs, program, jobs=jobs)
 
     expected = ["identical"] * 12
@@ -118,8 +118,10 @@ def test_a_log_that_ends_even_the_helper_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is done again alone, and the others as if nothing had been."""
+    logs = _logs(tmp_path, programs.killing_all, _one_goes(at))
     monkeypatch.setenv("BULK_KILLS", "go")
-    assert "SIGKILL" in _odd_one(tmp_path, programs.killing_all, at, jobs=2)
+
+    assert "SIGKILL" in _odd_one(logs, programs.killing_all, at, jobs=2)
 
 
 @pytest.mark.long
@@ -173,8 +175,10 @@ def test_of_many_logs_in_one_process_the_one_that_ends_it_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the rest goes on, each with the row that it would have alone."""
+    logs = _logs(tmp_path, programs.leaving, _one_goes(at))
     monkeypatch.setenv("BULK_LEAVES", "go")
-    assert "exit code 7" in _odd_one(tmp_path, programs.leaving, at, jobs=1)
+
+    assert "exit code 7" in _odd_one(logs, programs.leaving, at, jobs=1)
 
 
 @pytest.mark.long

@@ -62,7 +62,7 @@ def interleavings(draw: st.DrawFn, talks: list[list[Exchange]]) -> list[Exchange
     return order
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_any_interleaving_of_any_record_is_identical(data: st.DataObject) -> None:
     """Conversations that ask the same, too: each answer is served once, and none is left."""
@@ -76,7 +76,7 @@ def test_any_interleaving_of_any_record_is_identical(data: st.DataObject) -> Non
     assert report.served == len(recorded)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_any_single_change_is_named_in_its_conversation_and_first(data: st.DataObject) -> None:
     """Whichever message of whichever request is changed, whatever is asked beside it."""

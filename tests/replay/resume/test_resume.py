@@ -93,7 +93,7 @@ def digests(run: Recording) -> tuple[str, str]:
 
 CASES = [
     *((name, "whole", 1, 1) for name in PROGRAMS),
-    *((name, keep, 1 + at % 4, 4) for at, (name, keep) in enumerate(LEFT)),
+    *((name, keep, 1 + at % 8, 8) for at, (name, keep) in enumerate(LEFT)),
     *(pytest.param(name, keep, 1, 1, marks=pytest.mark.long) for name, keep in LEFT),
 ]
 """Program, what is left of its children, first entry, step: in a short run they take turns."""

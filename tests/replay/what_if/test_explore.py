@@ -21,6 +21,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.replay.index.by_call import Book
 from refold.replay.what_if.order_report import ExploreReport
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import some
 from tests.support.racing import fetch, followed, gathered, raced, recorded, timed
 
 
@@ -320,7 +321,7 @@ def test_the_opposite_order_is_among_the_first_ten(tmp_path: Path, count: int) -
     assert report.changes or not in_order
 
 
-@pytest.mark.parametrize(("orders", "seed"), [(40, 0), (121, 2)])
+@pytest.mark.parametrize(("orders", "seed"), some(1, [(40, 0), (121, 2), (150, 0)]))
 def test_all_orders_are_all_there_are(tmp_path: Path, orders: int, seed: int) -> None:
     """A search says so only where it tried every one, whatever it tried out of turn."""
     report = explored(tmp_path, gathered, list("abcde"), orders=orders, seed=seed)
@@ -630,6 +631,7 @@ async def independent(run: Run, node: Node) -> Any:
     return [task.result() for task in tasks]
 
 
+@pytest.mark.long
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

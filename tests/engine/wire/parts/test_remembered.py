@@ -40,7 +40,7 @@ def conversations(draw: st.DrawFn, api: str) -> list[bytes]:
 
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.usefixtures("many_times")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_a_conversation_reads_as_if_each_request_were_the_first(
     api: str, data: st.DataObject
