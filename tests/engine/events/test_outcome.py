@@ -6,7 +6,18 @@ from typing import get_args
 import attrs
 import pytest
 
-from refold.engine.events.outcome import STATUSES, Fault, Outcome, Priced, Status, Usage, failed
+from refold.engine.errors import ChildFailed
+from refold.engine.events.outcome import (
+    STATUSES,
+    Artifact,
+    Fault,
+    Outcome,
+    Priced,
+    Status,
+    Usage,
+    artifact_of,
+    failed,
+)
 
 
 def test_the_statuses_are_those_of_the_type() -> None:
@@ -61,3 +72,18 @@ def test_a_sum_stays_one_that_a_log_can_hold() -> None:
 def test_what_is_volatile_stands_last() -> None:
     """§6.2: the data digest cuts from `duration_ms` on."""
     assert [field.name for field in attrs.fields(Outcome)][-2:] == ["duration_ms", "child"]
+
+
+def test_a_failure_that_is_raised_has_its_outcome() -> None:
+    """By which its parent knows the call that failed."""
+    outcome = failed("limit", "max_depth", "m")
+
+    with pytest.raises(ChildFailed) as raised:
+        outcome.result()
+    assert raised.value.outcome is outcome
+
+
+def test_an_artifact_of_a_log_is_read_without_its_mark() -> None:
+    logged = {"kind": "note", "value": "v", "name": "n"}
+
+    assert artifact_of(logged | {"own": True}) == Artifact(**logged)  # type: ignore[arg-type]

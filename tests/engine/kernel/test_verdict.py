@@ -228,3 +228,13 @@ def test_a_report_that_no_log_can_hold_is_refused(report: Report, place: str) ->
     assert found.error is not None
     assert (found.status, found.error.code) == ("failed", "output")
     assert place in found.error.message
+
+
+def test_all_that_led_to_an_error_is_told_once() -> None:
+    """Those of a group, and those that they were raised from, in circles too."""
+    first, second = KeyError(1), ValueError(2)
+    second.__cause__, first.__cause__ = first, second
+    group = ExceptionGroup("both", [second, first])
+
+    assert [*verdict.led_to(group)] == [group, second, first]
+    assert [*verdict.led_to(TypeError())][1:] == []

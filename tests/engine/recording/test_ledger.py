@@ -168,3 +168,14 @@ def test_the_log_is_let_go_of_when_nobody_uses_it(
     assert had_to_wait
     assert failures == []
     ledger.close()
+
+
+def test_failed_outcomes_are_known_by_their_calls(tmp_path: Path) -> None:
+    log = LogWriter.create(tmp_path / "a.jsonl", STARTED)
+    ledger = Ledger.begun(log, STARTED)
+    for call, status in (("0#1", "error"), ("0#2", "ok")):
+        ledger.append(ToolCalled("t", {}, "pure"), call, 0)
+        ledger.open_step(ToolReturned(status), call, None)  # type: ignore[arg-type]
+    ledger.close()
+
+    assert ledger.failed == {"0#1": 2}

@@ -1,5 +1,6 @@
 """A recorder that asks its supply first; rules are CONTRACT.md §12.10."""
 
+import asyncio
 import os
 import threading
 from pathlib import Path
@@ -357,3 +358,37 @@ def test_a_child_is_given_tokens_at_their_place_among_all_outcomes(tmp_path: Pat
     assert run(attrs.evolve(wanted, models=models, **more)) == 2
     kinds = [entry.kind for entry in read_entries(log)]
     assert kinds.index("tokens.granted") < kinds.index("tool.returned")
+
+
+@pytest.mark.parametrize("order", [["0#1", "cancellation"], ["0#1"]])
+def test_a_cancellation_waits_for_its_place_for_a_second_at_most(
+    order: list[str], tmp_path: Path
+) -> None:
+    """What came before it in the record, or the child's own end, may never come here."""
+
+    class Outlasting(Book):
+        def outlasts(self, _call: str) -> bool:
+            return True
+
+    @tool(effect="reads")
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    async def waits(run: Any, _: Any) -> None:
+        await run.tool("hangs")
+
+    async def leaves(run: Any, _: Any) -> None:
+        await run.start(Delegation(program=waits))
+
+    is_below = len(order) == 1
+    program, supply = (leaves, Outlasting) if is_below else (waits, Book)
+    log, cancel = tmp_path / "a.jsonl", CancelSignal()
+    wanted = request(program, log, supply({}, order), [hangs])
+    if not is_below:
+        wanted = attrs.evolve(as_child(wanted), cancel=cancel)
+        cancel.set()
+    how = ended(attrs.evolve(wanted, runners={"in-process": InProcess()})).finished
+
+    assert how.status == ("completed" if is_below else "cancelled")
+    ends = [each.data["outcome"] for each in read_entries(log) if each.kind == "child.finished"]
+    assert [each["status"] for each in ends] == ["cancelled"] * is_below

@@ -1,5 +1,6 @@
 """Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
 
+import asyncio
 import contextvars
 import os
 import queue
@@ -7,17 +8,24 @@ import signal
 import threading
 from pathlib import Path
 
+import anyio
 import pytest
+import trio
 
+from refold.engine.program.run import Run
 from refold.engine.recording import workers
 from refold.engine.recording.workers import (
     Lookout,
     Mailbox,
     Workers,
+    beside_loop,
     in_thread,
+    is_loop_here,
     on_spare,
     on_thread,
 )
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
 
 PATIENCE_SECONDS = 10
 
@@ -226,3 +234,27 @@ def test_what_any_thread_puts_in_is_taken_once_and_in_its_order() -> None:
         each.join()
     assert box.empty()
     assert all([n for who, n in taken if who == one] == [*range(500)] for one in range(4))
+
+
+def test_a_loop_is_noticed_whichever_library_runs_it() -> None:
+    async def here() -> bool:
+        return is_loop_here()
+
+    assert [is_loop_here(), asyncio.run(here()), trio.run(here)] == [False, True, True]
+    assert beside_loop(threading.get_ident) == threading.get_ident()
+
+
+def test_a_program_that_uses_anyio_runs_beside_a_host_that_is_not_asyncio(tmp_path: Path) -> None:
+    """On a thread of its own: anyio goes by the library that runs in the thread."""
+
+    async def grouped(run: Run, n: int) -> int:
+        async with anyio.create_task_group() as group:
+            for _ in range(n):
+                group.start_soon(run.sleep, 0.001)
+        return n
+
+    async def host() -> tuple[str, bool]:
+        ended = record(grouped, 3, log=tmp_path / "a.jsonl")
+        return ended.status, reexecute(ended.log, grouped).identical
+
+    assert trio.run(host) == ("completed", True)

@@ -9,9 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-import trio
 
 from refold.engine.errors import LogExists, NotCanonical, RecordingRefused, UsageError
 from refold.engine.log.reader import read_entries
@@ -23,7 +21,6 @@ from refold.engine.ports.ports import Durability, ModelRequest
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record, record_async
-from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
@@ -343,19 +340,3 @@ def test_what_each_run_used_is_counted_in_all_above_it(tmp_path: Path) -> None:
         [100, 100_000, 1],
     ]
     assert sorted(each["input_tokens"] for each in ends) == [100, 110, 111]
-
-
-def test_a_program_that_uses_anyio_runs_beside_a_host_that_is_not_asyncio(tmp_path: Path) -> None:
-    """On a thread of its own: anyio goes by the library that runs in the thread."""
-
-    async def grouped(run: Run, n: int) -> int:
-        async with anyio.create_task_group() as group:
-            for _ in range(n):
-                group.start_soon(run.sleep, 0.001)
-        return n
-
-    async def host() -> tuple[str, bool]:
-        ended = record(grouped, 3, log=tmp_path / "a.jsonl")
-        return ended.status, reexecute(ended.log, grouped).identical
-
-    assert trio.run(host) == ("completed", True)
