@@ -903,7 +903,7 @@ class FolderIncomplete(Detailed, UsageError):
             [
                 f"{self.log}: the folder cannot be restored, so nothing was run; missing files:",
                 *told,
-                "replay in the repository, use a log packed with --workspace, or pass --in-place",
+                "replay in the repository, use a log packed with --files, or pass --files in-place",
             ]
         )
 

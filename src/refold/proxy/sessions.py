@@ -337,7 +337,7 @@ def replay_command(
     record.output = output or output_in(record)
     copying = copying or Copying()
     if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
-        option = "--into" if into is not None else "--in-place"
+        option = "--into" if into is not None else "--files in-place"
         raise UsageError(f"--on-miss recorded cannot be used with {option}")
     look(record, record.head)
     known = said or shipped_as(record.profile)

@@ -625,10 +625,10 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
 def test_an_option_of_the_copy_is_refused_in_place(
     command: str, option: tuple[str, ...], invoke: Invoke
 ) -> None:
-    said = invoke(command, "a.jsonl", "--in-place", *option, "--", "true")
+    said = invoke(command, "a.jsonl", "--files=in-place", *option, "--", "true")
 
     assert said.exit_code == 2
-    assert "need a copy: omit --in-place" in said.stderr
+    assert "need a copy: omit --files in-place" in said.stderr
 
 
 @pytest.mark.usefixtures("folder")

@@ -64,7 +64,7 @@ def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> 
     """And the report says so."""
     for recorded, copying, why in (
         (FolderState(), Copying(), "the log does not contain its folder"),
-        (folder(log), Copying(in_place=True), "--in-place"),
+        (folder(log), Copying(in_place=True), "--files in-place"),
     ):
         with placed(log, recorded, ["agent"], copying) as place:
             assert ran(place, "pwd") == f"{log.parent}\n"

@@ -405,7 +405,9 @@ def test_each_edit_of_a_file_that_claude_code_reads_is_noticed(tmp_path: Path) -
         there = _folder(tmp_path / f"there{number}" / "below")
         (there / "conf.txt").write_text(plain.replace(line, edited) if line else plain)
         more = {"HOME": str(_home(tmp_path / f"home{number}")), **KEYS}
-        again = refold_does("replay", "--in-place", log, "--", *command, folder=there, more=more)
+        again = refold_does(
+            "replay", "--files=in-place", log, "--", *command, folder=there, more=more
+        )
         assert again.returncode == (1 if line else 0), (line, again.stderr)
         assert ("the tool Read" in again.stderr) == bool(line), (line, again.stderr)
 
@@ -434,7 +436,7 @@ def test_a_commit_that_claude_code_makes_and_looks_at_is_identical(tmp_path: Pat
 
     there = _folder(tmp_path / "there" / "below")
     more = {"HOME": str(_home(tmp_path / "home2")), **KEYS}
-    again = refold_does("replay", "--in-place", log, "--", *command, folder=there, more=more)
+    again = refold_does("replay", "--files=in-place", log, "--", *command, folder=there, more=more)
 
     assert again.returncode == 0, again.stderr
     assert "1 commit" in again.stderr

@@ -115,14 +115,10 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "Compare the command's output: not at all, as words or lines in any order, or "
         "exactly (default).",
     },
-    "--in-place": {
-        "is_flag": True,
-        "help": "Run in the current folder, with your own files, instead of a copy.",
-    },
     "--files": {
-        "type": click.Choice(["recorded", "today"]), "default": None,
-        "help": "Run on the recorded files, or use every edit since; by default, edits of the "
-        "program under test are used.",
+        "type": click.Choice(["recorded", "today", "in-place"]), "default": None,
+        "help": "Run on the recorded files, use every edit since, or run in the current folder, "
+        "with your own files; by default in a copy, with edits of the program under test.",
     },
     "--keep": {
         "type": UserPath(path_type=Path), "metavar": "DIR",
@@ -146,7 +142,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--yes": {"is_flag": True, "help": "Do not ask before running a log of unknown origin."},
 }  # fmt: skip
-_COPY: Final = ("--in-place", "--files", "--keep", "--network", "--hooks")
+_COPY: Final = ("--files", "--keep", "--network", "--hooks")
 _SHARED: Final = ("--upstream", "--volatile", "--profile")
 
 
@@ -158,7 +154,6 @@ class Foreign:
     volatile: tuple[str, ...] = ()
     profile: str = ""
     output: str | None = None
-    in_place: bool = False
     files: str | None = None
     keep: Path | None = None
     network: bool = False
@@ -166,12 +161,14 @@ class Foreign:
 
     def copying(self) -> Any:
         """Return where a command runs again, as `proxy.copies.placing` takes it."""
-        if self.in_place and (self.files or self.keep or self.network or self.hooks):
-            options = "--files, --keep, --network and --hooks"
-            raise click.UsageError(f"{options} need a copy: omit --in-place")
+        is_in_place = self.files == "in-place"
+        if is_in_place and (self.keep or self.network or self.hooks):
+            raise click.UsageError(
+                "--keep, --network and --hooks need a copy: omit --files in-place"
+            )
         made = proxy_module("copies.placing").Copying
         return made(
-            in_place=self.in_place, files=self.files or "", keep=self.keep,
+            in_place=is_in_place, files="" if is_in_place else self.files or "", keep=self.keep,
             has_network=self.network, has_hooks=self.hooks,
             ignored=tuple(split_rules(self.volatile)["file"]),
         )  # fmt: skip

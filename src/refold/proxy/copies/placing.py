@@ -99,11 +99,13 @@ def placed(
         UsageError: `keep` is there already, today's files are not here, or git is not installed.
     """
     if folder.started is None or copying.in_place:
-        why = "--in-place" if copying.in_place else "the log does not contain its folder"
+        why = "--files in-place" if copying.in_place else "the log does not contain its folder"
         yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
     if shutil.which("git") is None:
-        raise UsageError("git is not installed: the folder of a log is made with it, or --in-place")
+        raise UsageError(
+            "git is not installed: the folder of a log is made with it, or --files in-place"
+        )
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--keep {copying.keep}: this folder already exists: pass a new one")
     with _work() as work, contextlib.ExitStack() as left:
@@ -215,7 +217,7 @@ def _boxed(
         try:
             box = left.enter_context(opened(view, at, layers))
         except SandboxRefused as error:
-            advice = "to run without a sandbox, use --in-place"
+            advice = "to run without a sandbox, use --files in-place"
             raise UsageError(f"no sandbox for the folder {recorded}: {error}; {advice}") from None
         yield box
 
@@ -223,7 +225,7 @@ def _boxed(
 def why_unboxed(folder: FolderState, copying: Copying) -> str:
     """Return why a command will run without a sandbox; empty if it will run in one."""
     if copying.in_place:
-        return "--in-place"
+        return "--files in-place"
     if folder.started is None:
         return "the log does not contain its folder"
     try:
