@@ -62,16 +62,10 @@ def test_what_it_read_beside_run_is_a_warning(tmp_path: Path) -> None:
     assert recording.warnings == (f"{checked_programs.__file__}:{line}: time.time: use run.now()",)
 
 
-ELSEWHERE = [
-    of_both,
-    *(
-        pytest.param(program, marks=pytest.mark.long)
-        for program in (of_the_import, of_a_cache, of_the_command_line, of_a_path)
-    ),
-]
+ELSEWHERE = some(1, [of_both, of_the_import, of_a_cache, of_the_command_line, of_a_path])
 
 
-@pytest.mark.parametrize("program", some(1, ELSEWHERE))
+@pytest.mark.parametrize("program", ELSEWHERE)
 def test_what_is_another_thing_in_another_process_is_found(program: Any, tmp_path: Path) -> None:
     """Here it does the same each time: the report says where it did not, and both values."""
     kept(1)  # so that a cache has something that a fresh process has not
