@@ -12,6 +12,7 @@ import attrs
 from refold.engine.errors import FolderRefused
 from refold.engine.events.events import FOLDER, Extension
 from refold.engine.workspace import paths
+from refold.engine.workspace.git import SETTINGS
 from refold.engine.workspace.tree import (
     FileTree,
     TreeEntry,
@@ -24,7 +25,17 @@ _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _ID: Final = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
 _TIME: Final = re.compile(r"[0-9]{1,12} [+-][0-9]{4}")
 _STAGES: Final = range(4)
+_SETTING_MAX: Final = 1000
+"""Characters of a value of git's configuration."""
 _REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
+
+
+def _are_settings(found: Mapping[Any, Any]) -> bool:
+    """Return whether all are of the closed list: no other name of a log reaches a configuration."""
+    return all(
+        name in SETTINGS and isinstance(value, str) and len(value) <= _SETTING_MAX
+        for name, value in found.items()
+    )
 
 
 @attrs.frozen
@@ -45,6 +56,8 @@ class Repository:
     the last two for a content that is not kept."""
     under_way: tuple[str, ...] = ()
     """Operations in progress: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
+    settings: Mapping[str, str] = attrs.field(factory=dict)
+    """Those of `git.SETTINGS` that held when the command started, by their names."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the member of `repositories`."""
@@ -55,6 +68,7 @@ class Repository:
             "refs": self.refs,
             "index": self.index,
             "under_way": list(self.under_way),
+            "settings": dict(self.settings),
         }
 
     @classmethod
@@ -66,11 +80,17 @@ class Repository:
         """
         match data:
             case {
-                "path": str(path), "commit": str(commit), "branch": str(branch),
-                "refs": str(refs), "index": str(index), "under_way": [*names],
-            } if all(isinstance(name, str) for name in names):  # fmt: skip
+                "path": str(path),
+                "commit": str(commit),
+                "branch": str(branch),
+                "refs": str(refs),
+                "index": str(index),
+                "under_way": [*names],
+                "settings": dict(settings),
+            } if _are_settings(settings) and all(isinstance(name, str) for name in names):
                 path = paths.of_text(path)
-                found = cls(path and paths.checked(path), commit, branch, refs, index, tuple(names))
+                told = (commit, branch, refs, index, tuple(names), settings)
+                found = cls(path and paths.checked(path), *told)
             case _:
                 raise FolderRefused(
                     "repositories", "git's answers for each repository", f"{data!r:.80}"

@@ -1,8 +1,8 @@
 """Queries git about a repository; git writes nothing, and runs no program of the user.
 
 Hooks, filters, file system monitors and fetches that a configuration enables are disabled by
-options and variables that override all configuration. git is told its repository and its work
-tree, whatever the configuration says, and gets a limited time: a pipe in the place of a file that
+options and variables that override all configuration. git gets its repository and its work
+tree, whatever the configuration has, and a limited time: a pipe in the place of a file that
 it reads would never end. Rules: CONTRACT.md §16.16.
 """
 
@@ -36,6 +36,30 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "LC_ALL": "C",
 }
 _KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+SETTINGS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            f"{who}.{what}"
+            for who in ("user", "author", "committer")
+            for what in ("name", "email")
+        ),
+        "",
+    ),
+    "init.defaultbranch": "master", "core.quotepath": "true", "core.abbrev": "auto",
+    "core.autocrlf": "false", "core.eol": "native", "core.safecrlf": "warn",
+    "log.date": "default", "log.decorate": "auto", "log.abbrevcommit": "false",
+    "format.pretty": "medium", "status.short": "false", "status.branch": "false",
+    "status.relativepaths": "true", "status.showuntrackedfiles": "normal",
+    "diff.noprefix": "false", "diff.mnemonicprefix": "false", "diff.renames": "true",
+    "diff.context": "3", "diff.algorithm": "default", "branch.sort": "refname",
+    "tag.sort": "refname", "merge.ff": "true", "merge.conflictstyle": "merge",
+    "pull.rebase": "false", "commit.cleanup": "default", "commit.verbose": "false",
+    "advice.detachedhead": "true", "color.ui": "auto", "column.ui": "never",
+}  # fmt: skip
+"""Settings that change git's output, and run nothing, with git's defaults; for an identity
+there is none, and `author` and `committer` are those of `git var`."""
+_IDENTITY: Final = re.compile(r"(.*) <(.*)> \d+ [+-]\d{4}")
+_WHO: Final = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 _CHAIN_MAX: Final = 16
 """Repositories that lend objects to each other."""
 LIMIT: Final = 60.0
@@ -135,6 +159,23 @@ class Git:
             return os.fsdecode(self.said(*arguments)).removesuffix("\n")
         except GitFailed:
             return ""
+
+    def settings(self) -> dict[str, str]:
+        """Return those of `SETTINGS` that hold in this repository, also by the user's own files."""
+        found: dict[str, str] = {}
+        names = "|".join(name.replace(".", r"\.") for name in SETTINGS)
+        asked = "config", "-z", "--get-regexp", f"^({names})$"
+        with contextlib.suppress(GitFailed):  # it says none of these
+            said = os.fsdecode(_run(self.top, self._begin(), asked, environment()))
+            found = dict(line.split("\n", 1) for line in said.split("\0") if "\n" in line)
+        own = {name: value for name, value in os.environ.items() if name.startswith(_WHO)}
+        for who in ("author", "committer"):
+            with contextlib.suppress(GitFailed):  # nobody is known
+                asked_who = "var", f"GIT_{who.upper()}_IDENT"
+                said = os.fsdecode(_run(self.top, self._begin(), asked_who, environment() | own))
+                if identity := _IDENTITY.fullmatch(said.strip()):
+                    found |= {f"{who}.name": identity[1], f"{who}.email": identity[2]}
+        return found
 
     def excluding(self) -> list[Path]:
         """Return the files with the user's own rules on what git ignores in this repository."""

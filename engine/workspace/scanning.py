@@ -123,6 +123,7 @@ class Scanner:
         self._known: dict[str, _Known] = {}
         self._seen: set[str] = set()
         """Paths of repositories that are there."""
+        self._settings: dict[str, dict[str, str]] = {}
         self._bases: dict[str, Base] = {}
         """By path, from the first scan."""
         self._first: dict[str, TreeEntry] = {}
@@ -402,6 +403,8 @@ class Scanner:
         git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[list[object]]()
+        if at not in self._settings:  # as they are when the command starts: it may change them
+            self._settings[at] = user.settings()
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit):
                 if self._can_be_said(_joined(at, path)):
@@ -414,6 +417,7 @@ class Scanner:
             "".join(f"{line}\n" for line in own),
             as_lines(index),
             tuple(sorted(begun)),
+            self._settings[at],
         )
 
     def _kept(

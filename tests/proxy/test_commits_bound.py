@@ -87,6 +87,32 @@ def test_commits_of_a_script_are_bound_however_they_are_made(agent: Path, way: s
     assert changed.served == len(WAYS) - 2
 
 
+ANN = "[user]\nname = Ann\nemail = ann@a.example\n[status]\nshort = true\n[log]\ndate = iso\n"
+IDENTITIES = [
+    "[user]\nname = Bob\nemail = bob@b.example\n[diff]\nnoprefix = true\n[log]\ndecorate = full\n",
+    "",  # as in CI
+]
+
+
+@pytest.mark.parametrize("theirs", IDENTITIES)
+def test_a_colleague_with_another_identity_replays_commits(
+    agent: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or with none, and with other settings; what would run a program is not taken."""
+    log = agent.parent / "run.jsonl"
+    for who, config in (("ann", ANN), ("theirs", theirs)):
+        (agent.parent / who).write_text(config)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(agent.parent / "ann"))
+    script = "git commit -qm fix 2>&1; git log -1; git show; git status"
+    record_command(command := telling(agent, script), log=log)
+    assert "Ann <ann@a.example>" in log.read_text(encoding="utf-8")
+
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(agent.parent / "theirs"))
+    report = replay_command(log, command)
+
+    assert report.identical, str(report)
+
+
 def test_the_target_of_a_moved_tag_is_a_difference(agent: Path) -> None:
     """Though the command commits quietly as well."""
     log, top = agent.parent / "run.jsonl", agent.parent / "top"

@@ -21,7 +21,8 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     (top / ".git" / "info" / "exclude").write_text("*.log\n")
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "x.log").write_text("")
-    said = Repository("", "", "refs/heads/topic", "", "", ("rebase",))
+    settings = Git(top).settings()
+    said = Repository("", "", "refs/heads/topic", "", "", ("rebase",), settings)
 
     made, notes = make_history(
         tmp_path / "apart", tmp_path / "copy", said, [], lambda _: b"", Git(top)

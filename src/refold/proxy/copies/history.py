@@ -8,21 +8,18 @@ configuration only values are taken that run nothing.
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import Repository
-from refold.engine.workspace.git import Git
+from refold.engine.workspace.git import SETTINGS, Git
 from refold.engine.workspace.packing import borrow
 from refold.engine.workspace.tree import TreeEntry
 
-_HARMLESS: Final = (
-    r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase|precomposeunicode|safecrlf)"
-    r"|extensions\.objectformat)$"
-)
-"""Settings of today's configuration that change git's answers and run nothing."""
+_HARMLESS: Final = r"^(core\.(filemode|ignorecase|precomposeunicode)|extensions\.objectformat)$"
+"""Settings of today's configuration that hang on this machine and run nothing."""
 _NO_HELPER: Final = "[credential]\n\thelper =\n"
 """An empty helper puts aside those that the user's own configuration names."""
 
@@ -54,6 +51,7 @@ def make_history(
         (own / "logs" / "HEAD").write_text(f"{who}\tcheckout: moving from HEAD to {head}\n")
     if today is not None:
         _take_over(git, today)
+    _settle(git, repository.settings)
     with (own / "config").open("a") as file:
         file.write(_NO_HELPER)
     try:
@@ -95,6 +93,13 @@ def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes
     given = os.fsencode("".join(f"{line}\0" for line in lines))
     git.said("update-index", "-z", "--index-info", given=given)
     git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
+
+
+def _settle(git: Git, recorded: Mapping[str, str]) -> None:
+    """Give a copy the recorded settings, and git's defaults for those that only this user has."""
+    plain = {name: SETTINGS[name] for name in git.settings() if SETTINGS[name]}
+    for name, value in {**plain, **recorded}.items():
+        git.said("config", name, value)
 
 
 def _take_over(git: Git, today: Git) -> None:
