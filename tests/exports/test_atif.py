@@ -7,6 +7,9 @@ from typing import Any
 from atif import Trajectory
 
 from refold.engine.log.names import parent_of
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from refold.exports.atif import trajectory
 from refold.exports.spans import Spans
 from refold.replay.run.opened_run import delegation_tree
@@ -60,3 +63,22 @@ def test_a_subagent_is_named_by_the_result_of_its_call() -> None:
         for name, each in told.items()
     }
     assert refs == {"t1": ["cook"], "t2": ["hiker"], "w1": []}
+
+
+async def asks(run: Run, question: str) -> str:
+    return str(await run.ask(question))
+
+
+async def asks_by_a_child(run: Run, question: str) -> str:
+    outcome = await run.delegate(Delegation(program=asks, input=question, brief="ask"))
+    return outcome.status
+
+
+def test_a_child_that_has_no_log_yet_is_a_trajectory(tmp_path: Path) -> None:
+    log = record(asks_by_a_child, "may I?", log=tmp_path / "a.jsonl").log
+    (tmp_path / "a.1.jsonl").unlink()
+
+    told = trajectory(Spans(log, content=True))
+
+    Trajectory.model_validate(told)
+    assert [each["agent"]["name"] for each in told["subagent_trajectories"]] == ["asks"]

@@ -287,8 +287,12 @@ class _OneLog:
         self._all.left_out[UNREAD] += left
         if own is None:
             return
-        for span in self._open.values():
+        for call, span in self._open.items():
             span.end_us = own.end_us
+            child = self._started.get(call)
+            if child is not None and span.attributes.get("gen_ai.operation.name") == "invoke_agent":
+                whole = self._all.run_span(child, span.above, span.start_us)  # it has no log yet
+                span.attributes = whole.attributes | span.attributes
             yield self._all.ended(span, "open")
         for scope, span in self._open_talks.items():
             yield self._all.run_ended(self._talks[scope], span)
