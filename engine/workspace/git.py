@@ -18,7 +18,7 @@ from typing import IO, Any, Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing, GitFailed
+from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace import paths
 from refold.engine.workspace.tree import ENTRIES_MAX, Kind, TreeEntry
 
@@ -298,7 +298,7 @@ class RepositoryObjects:
 
         Raises:
             ContentMissing: it does not exist, or has too many files.
-            FolderRefused: it contains a forbidden path.
+            FolderRefused: it contains a forbidden path, or a path twice.
         """
         count, found, rest = 0, list[TreeEntry](), b""
         try:
@@ -322,6 +322,8 @@ class RepositoryObjects:
             raise ContentMissing(tree, str(self._git.top), why)
         if running.returncode:
             raise ContentMissing(tree, str(self._git.top), "the repository has no such tree")
+        if len({one.path for one in found}) < len(found):
+            raise FolderRefused(tree, "each path once", "the same path twice")
         return found
 
     def close(self) -> None:

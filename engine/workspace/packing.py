@@ -29,10 +29,9 @@ from refold.engine.workspace.tree import Base, TreeEntry
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
 """So that the same objects give the same bytes."""
 _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-_TAKE_IN: Final = (
-    "index-pack", "--stdin", "--fsck-objects",
-    f"--max-input-size={TOTAL_MAX}",
-)  # fmt: skip
+_TAKE_IN: Final = ("index-pack", "--stdin", f"--max-input-size={TOTAL_MAX}")
+"""Without git's check of what objects say: many a repository has commits of early versions of git
+that it refuses. Names in trees are looked at where they are read."""
 _SHA1: Final = 40
 """Digits of an id."""
 _STASH: Final = "refs/stash"
@@ -222,8 +221,7 @@ def packed_repository(
 ) -> Git:
     """Make a repository of the packs beside a log, without those that it `passes`.
 
-    `ids` are some of its objects. All are computed anew, and trees are checked: nothing else
-    beside the log is read.
+    `ids` are some of its objects. All are computed anew, and nothing else beside the log is read.
 
     Raises:
         ContentMissing: a pack is damaged.

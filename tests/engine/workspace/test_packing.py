@@ -73,6 +73,21 @@ def test_a_pack_has_the_files_of_the_commit_and_the_whole_history(tmp_path: Path
         made.said("cat-file", "-e", old)
 
 
+def test_a_history_of_an_early_version_of_git_is_taken_in(tmp_path: Path) -> None:
+    """Known repositories have commits that git would refuse today."""
+    top, log = repository(tmp_path / "r", {"a": "one\n"}), tmp_path / "x.jsonl"
+    who = "me <me@example.org> 1 -7000000"
+    text = f"tree {git(top, 'rev-parse', 'HEAD^{tree}')}\nauthor {who}\ncommitter {who}\n\nold\n"
+    (tmp_path / "commit").write_text(text)
+    named = git(top, "hash-object", "-t", "commit", "-w", "--literally", str(tmp_path / "commit"))
+    git(top, "update-ref", "HEAD", named)
+    packed(state_of(top), files_of(log))
+
+    made = packed_repository(log, [], tmp_path / "made")
+
+    assert made.said("cat-file", "-t", named) == b"commit\n"
+
+
 def test_the_same_objects_give_the_same_bytes(tmp_path: Path) -> None:
     """In another clone, too, which has them in another form."""
     top = old_and_new(tmp_path)
