@@ -30,7 +30,7 @@ _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse
 """So that the same objects give the same bytes."""
 _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _TAKE_IN: Final = ("index-pack", "--stdin", f"--max-input-size={TOTAL_MAX}")
-"""Without git's check of what objects say: many a repository has commits of early versions of git
+"""Without git's check of objects: many a repository has commits of early versions of git
 that it refuses. Names in trees are looked at where they are read."""
 _SHA1: Final = 40
 """Digits of an id."""
@@ -40,7 +40,7 @@ _STASH: Final = "refs/stash"
 def lenders(started: FolderStarted, packed: Git | None = None) -> Mapping[str, Git]:
     """Return repositories that have the objects of a folder's bases and repositories, by path.
 
-    Each is the one in the recorded folder, else in the work tree in which this process stands, else
+    Each is the one in the recorded folder, else in the work tree of the current folder, else
     `packed`, else a shallow clone: one that has the recorded commit, else one that has its files. A
     path without a repository is left out.
     """
@@ -77,7 +77,7 @@ def is_shallow(git: Git) -> bool:
 
 
 def shallow_here() -> Path | None:
-    """Return the work tree in which this process stands if it is a shallow clone."""
+    """Return the work tree of the current folder if it is a shallow clone."""
     top = work_tree_around(Path.cwd())
     return top if top is not None and is_shallow(Git(top)) else None
 

@@ -86,7 +86,7 @@ class _Known:
     is_new: bool = True
     """Whether the git tree is the user's."""
     looked_at: set[str] = attrs.field(factory=set)
-    """Files that are looked at whatever git says: of some, the index has nothing."""
+    """Files that are looked at in any case: of some, the index has nothing."""
     submodules: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     """The commit that is checked out, and the one in the index, by path."""
 

@@ -1,6 +1,7 @@
 """The folder of a watched command at any entry of its log.  Rules: CONTRACT.md §16.16."""
 
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -139,17 +140,19 @@ def folder_differences(
     except UsageError:
         return ()
     with contents_of(a, one) as contents_a, contents_of(b, other) as contents_b:
+        whole_a = functools.cache(lambda: contents_a.whole(one.tree))
+        whole_b = functools.cache(lambda: contents_b.whole(other.tree))
         before, after = one.tree, other.tree
-        if before.differs != after.differs or before.bases != after.bases:
-            before, after = contents_a.whole(before), contents_b.whole(after)
+        if before.bases != after.bases:
+            before, after = whole_a(), whole_b()
         paths = sorted(before.by_path.keys() | after.by_path.keys(), key=os.fsencode)
         found = []
         for path in paths:
             entries = before.by_path.get(path), after.by_path.get(path)
             if entries[0] == entries[1] or is_volatile(path, ignored):
                 continue
-            old, old_text = _held(entries[0], contents_a)
-            new, new_text = _held(entries[1], contents_b)
+            old, old_text = _held(entries[0] or whole_a().by_path.get(path), contents_a)
+            new, new_text = _held(entries[1] or whole_b().by_path.get(path), contents_b)
             if old != new or not _is_same(path, old_text, new_text, bindings):
                 lines = unified(old_text, new_text, as_text(path))
                 ends = {"in_a": bool(old), "in_b": bool(new)}
@@ -166,7 +169,7 @@ def _is_same(path: str, old: bytes | None, new: bytes | None, bindings: Bindings
 
 def _held(entry: TreeEntry | None, contents: Contents) -> tuple[str, bytes | None]:
     """Return a file's final mode, empty if it is gone, and its content or a description."""
-    if entry is None:
+    if entry is None or entry.kind == "gone":
         return "", None
     try:
         return entry.mode, contents.content(entry)
