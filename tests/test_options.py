@@ -461,9 +461,7 @@ def test_an_artifact_that_is_none_is_refused_with_its_place(tmp_path: Path) -> N
 
     recording = refold.record(program, log=tmp_path / "a.jsonl")
 
-    assert recording.message.endswith(
-        "/artifacts/0: expected a refold.Artifact, found builtins.dict"
-    )
+    assert recording.message.endswith("/artifacts/0: expected a refold.Artifact, found dict")
     assert refold.verify(recording).complete
 
 

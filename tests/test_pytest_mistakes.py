@@ -46,7 +46,7 @@ CALLS: Final[dict[str, tuple[str, str]]] = {
     ),
     "no_json": (
         "refold_run(dig, object(), tools=[search])",
-        "input: expected a JSON value, an attrs class or a dataclass, found builtins.object",
+        "input: expected a JSON value, an attrs class or a dataclass, found object",
     ),
     "no_program": (
         "refold_run(None, ['tin'])",

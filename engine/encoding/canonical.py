@@ -192,6 +192,8 @@ def name_of(kind: type) -> str:
     Modules inside `refold` are no names that a program imports from.
     """
     name, module = kind.__qualname__, kind.__module__
+    if module == "builtins":
+        return name
     if module.partition(".")[0] != "refold":
         return f"{module}.{name}"
     return f"refold.{name}" if name in getattr(sys.modules.get("refold"), "__all__", ()) else name

@@ -121,14 +121,14 @@ def _prompting(
 
 
 def _dispatching(agents: Agents | None, caller: str, common: dict[str, Any]) -> Tool:
-    known, skipped = _known(() if agents is None else agents, caller)
+    known, skipped = _known(agents, caller)
     made = dispatch_tool(caller, known, skipped, SharedContext(**common))
     assert made is not None
     return made
 
 
 def _known(
-    agents: Agents, caller: str = ""
+    agents: Agents | None, caller: str = ""
 ) -> tuple[tuple[AgentDef, ...], tuple[InvalidDefError, ...]]:
     """Return the agents, and the errors of files that define none, which are warned of.
 

@@ -217,7 +217,7 @@ def test_where_no_code_of_the_users_was_the_place_is_a_librarys() -> None:
 @pytest.mark.parametrize(
     ("report", "place"),
     [
-        (Report(summary=3), "/summary: expected a text, found builtins.int"),  # type: ignore[arg-type]  # wrong
+        (Report(summary=3), "/summary: expected a text, found int"),  # type: ignore[arg-type]  # wrong
         (Report(summary="s", artifacts=None), "/artifacts: expected a tuple of refold.Artifact"),  # type: ignore[arg-type]  # wrong
     ],
 )

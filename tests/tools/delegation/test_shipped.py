@@ -458,6 +458,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda make: make(["spawn"]), "expected one of subagent"),
     (lambda make: make("subagent_dispatch", agents=["helper"]), "a folder of agent files"),
     (lambda make: make("subagent_dispatch", agents=3), "a folder of agent files"),
+    (lambda make: make("subagent_dispatch"), "a folder of agent files.*found NoneType"),
     (lambda make: make("dispatch_subagent", agents=[]), "a folder of agent files"),
     (lambda make: make("spawn", profiles={"poet": {}}), "profiles: expected SpawnProfiles"),
     (lambda make: make("spawn", profiles=["poet"]), "profiles: expected SpawnProfiles"),
