@@ -62,6 +62,16 @@ def test_only_some_outcomes_are_altered_where_that_is_asked_for(
     assert 'fetch#2 (name="a")' in said.stdout.splitlines()[1]
 
 
+@pytest.mark.parametrize(
+    "words", [("--orders", 3), ("--seed", 1), ("--timers",), ("--children",), ("--all",)]
+)
+def test_options_of_orders_are_refused(words: tuple[str, ...], log: Path, invoke: Invoke) -> None:
+    said = invoke("explore", log, "--results", *words)
+
+    assert said.exit_code == 2
+    assert f"{words[0]} cannot be used with --results" in said.stderr
+
+
 @pytest.mark.parametrize("words", [(), ("--errors",)])
 def test_the_document_is_as_its_schema_says(
     words: tuple[str, ...], log: Path, program: Path, invoke: Invoke

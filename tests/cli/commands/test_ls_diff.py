@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 from refold.engine.ports.delegation import Delegation
@@ -85,3 +86,21 @@ def test_a_damaged_run_has_a_row_and_ends_nothing(tmp_path: Path, invoke: Invoke
 
 def test_a_run_that_is_not_there_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     assert invoke("ls", tmp_path / "no.jsonl", "--diff", tmp_path / "no.jsonl").exit_code == 2
+
+
+@pytest.mark.parametrize(("line", "code"), [(None, 2), (0, 3), (1, 3)])
+def test_a_run_to_compare_with_that_cannot_be_read_gives_no_rows(
+    line: int | None, code: int, tmp_path: Path, invoke: Invoke
+) -> None:
+    """The others are not damaged, so no row says so."""
+    other, *_ = _logs(tmp_path)
+    lines = other.read_bytes().splitlines(keepends=True)
+    other.unlink()
+    if line is not None:
+        lines[line] = lines[line].replace(b'"data":{', b'"data":{"x":1,', 1)
+        other.write_bytes(b"".join(lines))
+
+    said = invoke("ls", tmp_path, "--diff", other)
+
+    assert (said.exit_code, said.stdout) == (code, "")
+    assert "a.jsonl" in said.stderr

@@ -3,7 +3,7 @@
 Rules: CONTRACT.md §16.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -242,14 +242,23 @@ def refuse_with_command() -> None:
     Raises:
         UsageError: one was given.
     """
+    own = click.get_current_context().command
+    assert isinstance(own, WithCommand), "only those call it"
+    shared = {*own.shared, *(each.name for each in own.params if isinstance(each, OfCommands))}
+    refuse_options({each.name for each in own.params} - shared, "-- COMMAND")
+
+
+def refuse_options(names: Container[str | None], other: str) -> None:
+    """Refuse options, by the names of their parameters, that have no effect with `other`.
+
+    Raises:
+        UsageError: one was given.
+    """
     context = click.get_current_context()
-    assert isinstance(context.command, WithCommand), "only those call it"
     for param in context.command.params:
-        name = param.name or ""
-        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        is_shared = name in context.command.shared or isinstance(param, OfCommands)
-        if is_given and not is_shared:
-            raise click.UsageError(f"{param.opts[0]} cannot be used with -- COMMAND")
+        source = context.get_parameter_source(param.name or "")
+        if param.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[0]} cannot be used with {other}")
 
 
 def split_rules(volatile: Sequence[str]) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from refold.cli.arguments.foreign import (
     WithCommand,
     command_given,
     explore_options,
+    refuse_options,
     refuse_with_command,
 )
 from refold.cli.arguments.loading import session_option
@@ -49,6 +50,9 @@ Exit code: 0 every order ends as recorded, or all results were tried
            1 an order ends differently, or the program differs from its log
            4 only calls that were never recorded · 3 the log has no end.
 """
+
+
+_OF_ORDERS: Final = ("orders", "timers", "seed", "children", "is_all")
 
 
 @click.command("explore", cls=WithCommand, epilog=page(_PAGE), shared=("only", "is_results"))
@@ -127,8 +131,7 @@ def command(
         way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
         return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
     if is_results:
-        if timers or children or is_all:
-            raise click.UsageError("--timers, --children and --all cannot be used with --results")
+        refuse_options(_OF_ORDERS, "--results")
         from refold.cli.commands.explore_results import explore_results  # noqa: PLC0415 - if asked
 
         return explore_results(log, program, tools, session, errors=errors, only=only)

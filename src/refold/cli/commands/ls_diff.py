@@ -22,8 +22,13 @@ def ls_diff(logs: Sequence[Path], first: Path) -> int:
     """Print a row for each run, with its first difference from another; return the exit code.
 
     A run that cannot be read has a row that says so.
+
+    Raises:
+        LogError: the other run cannot be read.
     """
     with output.progress(f"comparing {len(logs)} runs"):
+        with opened_log(first) as reference:  # so no row is damaged for it
+            diff(reference.path, reference.path)
         rows = [_row(log, first) for log in logs]
     gaps = list(dict.fromkeys(gap for row in rows for gap in row.gaps))
     for gap in gaps:
