@@ -425,7 +425,7 @@ class ToolAbsent(ToolNeeded):
         names = (self.tool, *self.others)
         told = f"tool{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
         return (
-            f"the run had the {told}, and needs them to continue live: pass "
+            f"the run had the {told} and now continues live: pass "
             f"tools=[{', '.join(names)}] (--tools on the command line)"
         )
 

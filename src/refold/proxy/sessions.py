@@ -405,7 +405,7 @@ def _why(again: ObservedReport | None, *, has_input: bool) -> str:
         return "your edits are the cause: on the recorded files, the replay is identical"
     if again is None or has_input:
         return "to see whether your edits are the cause, replay with --files recorded"
-    return "your edits are not the only cause: on the recorded files, the replay differs as well"
+    return "on the recorded files, the replay differs as well: your edits may not be the only cause"
 
 
 def failed_answers(

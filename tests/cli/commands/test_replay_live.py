@@ -221,3 +221,14 @@ def test_all_that_is_missing_is_in_one_command(log: Path, invoke: Invoke) -> Non
     words = shlex.split(said.stderr.splitlines()[-1])
     named = ["--program", "FILE.py:report", "--tools", "FILE.py:get", "--model", "SPEC"]
     assert words == ["refold", "replay", str(log), "--live", "--source", "children=live", *named]
+
+
+def test_a_built_in_program_has_no_place_in_the_command(tmp_path: Path, invoke: Invoke) -> None:
+    log = record("agent", {"task": "x"}, log=tmp_path / "a.jsonl", model=model(), tools=TOOLS).log
+
+    said = invoke("replay", log, "--live")
+
+    words = shlex.split(said.stderr.splitlines()[-1])
+    assert said.exit_code == 2
+    assert words[:4] == ["refold", "replay", str(log), "--live"]
+    assert "--program" not in words

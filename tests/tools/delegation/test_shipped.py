@@ -454,7 +454,6 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda make: make("spwan"), "did you mean 'spawn'"),
     (lambda make: make("dispatch_subagent"), "PromptRegistry, or agents="),
     (lambda make: make("dispatch_subagent", prompts={}), "PromptRegistry, or agents="),
-    (lambda make: make("subagent_dispatch"), "a folder of agent files"),
     (lambda make: make(["spawn"]), "expected one of subagent"),
     (lambda make: make("subagent_dispatch", agents=["helper"]), "a folder of agent files"),
     (lambda make: make("subagent_dispatch", agents=3), "a folder of agent files"),

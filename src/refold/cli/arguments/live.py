@@ -214,7 +214,8 @@ def _remedies(
     error: RefoldError, log: OpenedLog, program: str | None, *, takes_command: bool
 ) -> Iterator[str]:
     run = started(log.path)
-    named = ("--program", place_of(run.program)) if program is None else ()
+    is_own = program is None and not names_shipped(run)
+    named = ("--program", place_of(run.program)) if is_own else ()
     words = click.get_current_context().meta[WORDS]
     match error:
         case LogObserved(is_observed=True) if takes_command:
