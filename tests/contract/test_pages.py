@@ -100,7 +100,7 @@ def test_14_16_other_forms_have_events_and_a_summary_without_markup(tmp_path: Pa
 
 
 def test_14_16_totals_are_own_and_with_all_below(tmp_path: Path) -> None:
-    """In text and document; `--failed`, `compare`, `ls` and `why` say what belongs to them."""
+    """In text and document; `--failed`, `ls --diff` and `why` say what belongs to them."""
     log, other = _recorded(tmp_path / "a"), _recorded(tmp_path / "b", said="other")
 
     totals = json.loads(_refold("show", log, "--json").stdout)["totals"]

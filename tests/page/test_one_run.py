@@ -1,4 +1,4 @@
-"""What the page shows of one run is what `show`, `verify`, `why` and `state` say."""
+"""What the page shows of one run is what `show`, `verify`, `why` and `show --at` say."""
 
 import itertools
 import json

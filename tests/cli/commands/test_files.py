@@ -188,7 +188,7 @@ def test_contents_go_into_a_store_on_request_and_are_listed_first(
 def test_a_changed_content_is_named_by_what_reads_it(
     recorded: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    """`verify`, `files`, `pack` and `push`; and `recover` says where to look."""
+    """`verify`, `files`, `export` and `push`; and `verify --salvage` says where to look."""
     log = shutil.copy(recorded, tmp_path)
     shutil.copytree(files_of(recorded), files_of(Path(log)))
     for each in packs_of(Path(log)):
