@@ -8,6 +8,7 @@ content.
 """
 
 import os
+import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -93,6 +94,9 @@ class LogReport(Document):
     contents_missing: int = 0
     """Contents of files that it names and that are rightly not here: its `.files` was left out, or
     they were lost before it was salvaged."""
+    contents_unchecked: int = 0
+    """Contents of files that nothing could look at, because git is not installed here; of their
+    packs, only the digest at the end was."""
 
     @property
     def broken(self) -> Damage | None:
@@ -323,6 +327,7 @@ class _Check:
         self._may_miss = not os.path.lexists(files_of(path))
         """Whether contents may be missing: all of them were left out, or some lost in a salvage."""
         self._contents_missing = 0
+        self._contents_unchecked = 0
         self._signed_at = bond.signature.at if bond.signature else 0
 
     def run(self) -> None:
@@ -437,6 +442,9 @@ class _Check:
             return
         from refold.engine.workspace.packing import missing_contents  # noqa: PLC0415 - few logs have folders
 
+        if shutil.which("git") is None:
+            self._contents_unchecked = len(self._contents)
+            return
         named = [entry for _, _, entry in self._contents.values()]
         try:
             missing = missing_contents(self._path, named, broken)
@@ -597,6 +605,7 @@ class _Check:
             head=self._head,
             damage=tuple(self._damage),
             contents_missing=self._contents_missing,
+            contents_unchecked=self._contents_unchecked,
             guarantee=(started.guarantee or "") if started is not None else "",
             is_joined=not self._bond.is_unnamed and (start is None or start.is_counted),
         )

@@ -160,6 +160,7 @@ def test_the_report_is_plain_data(tree: Path) -> None:
     assert list(found["logs"][0]) == [
         "path", "intact", "complete", "authentic", "entries", "head", "damage",
         "guarantee", "tree_digest", "is_joined", "signature", "contents_missing",
+        "contents_unchecked",
     ]  # fmt: skip
 
 
@@ -351,6 +352,20 @@ def test_a_pack_that_git_refuses_is_damage(path: Path) -> None:
     pack.write_bytes(b"PACK more" + sha1(b"PACK more", usedforsecurity=False).digest())
 
     assert whats(verify(path)) == [("audit.jsonl", "content unreadable")]
+
+
+def test_without_git_contents_are_counted_as_unchecked(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are no damage; a pack that does not end in its digest is."""
+    pack = with_files(path)[0]
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    report = verify(path)
+    pack.write_bytes(pack.read_bytes()[:-1] + b"?")
+
+    assert (report.intact, report.root.contents_unchecked) == (True, 3)
+    assert whats(verify(path)) == [("audit.jsonl", "content damaged")]
 
 
 def test_contents_may_be_left_out_together(path: Path) -> None:

@@ -480,6 +480,9 @@ def describe(verification: Verification, log: OpenedLog, expected: str = "") -> 
     if missing := sum(each.contents_missing for each in verification.logs):
         what = words.counted(missing, "content of a file", "contents of files")
         output.line((f"  files      {what} not here, but needed for a copy of the folder", "dim"))
+    if unread := sum(each.contents_unchecked for each in verification.logs):
+        what = words.counted(unread, "content of a file", "contents of files")
+        output.line((f"  files      {what} not checked: git is not installed", "bold red"))
     left = [each for each in verification.logs if not each.is_joined]
     if left and verification.tree_digest:
         what = words.counted(len(left), "cancelled run")
