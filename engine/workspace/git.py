@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import select
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -73,6 +74,11 @@ CONTENT_MAX: Final = 256 * 1024**2
 _CHUNK: Final = 1 << 20
 _FOLDER: Final = b"040000 "
 _QUOTED: Final = re.compile(r'["\\]')
+
+
+def is_installed() -> bool:
+    """Return whether git can be run here."""
+    return shutil.which("git") is not None
 
 
 def environment() -> dict[str, str]:

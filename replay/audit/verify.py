@@ -8,11 +8,10 @@ content.
 """
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -48,9 +47,11 @@ from refold.engine.log.names import (
 from refold.engine.log.reader import entry_of, open_log, read_lines, reading
 from refold.engine.values import Value
 from refold.engine.workspace.paths import as_text
-from refold.engine.workspace.tree import TreeEntry
 from refold.replay.audit.causal import Causality, Problem, Start
 from refold.replay.audit.signed import UNSIGNED, SignatureCheck, SignatureReport
+
+if TYPE_CHECKING:
+    from refold.engine.workspace.tree import TreeEntry
 
 DAMAGE_MAX: Final = 100
 """The maximum number of problems kept for one log."""
@@ -440,9 +441,10 @@ class _Check:
             self._add(1, 0, ("content damaged", expected, "another end"))
         if not self._contents:
             return
-        from refold.engine.workspace.packing import missing_contents  # noqa: PLC0415 - few logs have folders
+        from refold.engine.workspace.git import is_installed  # noqa: PLC0415 - few logs have folders
+        from refold.engine.workspace.packing import missing_contents  # noqa: PLC0415 - the same
 
-        if shutil.which("git") is None:
+        if not is_installed():
             self._contents_unchecked = len(self._contents)
             return
         named = [entry for _, _, entry in self._contents.values()]

@@ -56,7 +56,7 @@ def test_nothing_leaves_the_folder(made: dict[str, str], path: str, what: int) -
         top.mkdir()
         around = top.parent.stat().st_mtime_ns
         for name, kind in made.items():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, RuntimeError):  # a loop of links
                 place = Path(os.path.normpath(top / name))
                 is_led = place.parent.resolve() != place.parent
                 if is_led or os.path.lexists(place) or not place.is_relative_to(top):

@@ -21,6 +21,7 @@ import attrs
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.git import is_installed
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
@@ -102,7 +103,7 @@ def placed(
         why = "--files in-place" if copying.in_place else "the log does not contain its folder"
         yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
-    if shutil.which("git") is None:
+    if not is_installed():
         raise UsageError(
             "git is not installed: the folder of a log is made with it, or --files in-place"
         )
