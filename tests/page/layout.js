@@ -13,12 +13,12 @@ for (const e of document.querySelectorAll('#app *')) {
   const frame = list?.getBoundingClientRect() ?? { top: 0, bottom: 1e9 };
   const top = Math.max(r.top, frame.top), bottom = Math.min(r.bottom, frame.bottom);
   const range = document.createRange(); range.selectNodeContents(e);
-  let hidden = e, clip = { left: -1e9, right: 1e9 };
-  for (; hidden && hidden !== document.body; hidden = hidden.parentElement) if (getComputedStyle(hidden).overflowX !== 'visible') { const b = hidden.getBoundingClientRect(); clip = { left: Math.max(clip.left, b.left), right: Math.min(clip.right, b.right) }; }
+  let hidden = e, clip = { left: -1e9, right: 1e9, top, bottom };
+  for (; hidden && hidden !== document.body; hidden = hidden.parentElement) if (getComputedStyle(hidden).overflowX !== 'visible') { const b = hidden.getBoundingClientRect(); clip = { left: Math.max(clip.left, b.left), right: Math.min(clip.right, b.right), top: Math.max(clip.top, b.top), bottom: Math.min(clip.bottom, b.bottom) }; }
   for (const n of e.childNodes) if (n.nodeType === 3 && n.data.trim()) {
     range.selectNodeContents(n);
     for (const t of range.getClientRects()) {
-      const box = { l: Math.max(t.left, clip.left), r: Math.min(t.right, clip.right), t: Math.max(t.top, top), b: Math.min(t.bottom, bottom), e };
+      const box = { l: Math.max(t.left, clip.left), r: Math.min(t.right, clip.right), t: Math.max(t.top, clip.top), b: Math.min(t.bottom, clip.bottom), e };
       if (box.r - box.l > 2 && box.b - box.t > 4) boxes.push(box);
     }
   }

@@ -41,7 +41,7 @@ export function compare(app) {
 	const next = () => { const differ = (from) => rows.find((row, i) => i > from && row[4] !== "same"), row = differ(list.active) ?? differ(-1); if (row) go(row); };
 	const first = diff.first;
 	const pinned = h("div", { class: `pinned ${first || diff.identical === false ? "bad" : "good"}` }, h("h3", diff.title), h("p", short(diff.error ?? first?.what ?? "", 500)),
-		first?.change ? h("pre", first.change) : null,
+		first?.change ? h("pre.text", first.change) : null,
 		diff.runs.length ? h("p.quiet", `Entire runs also differ: ${short(diff.runs.map((each) => `${each.where} (${each.category})`).join(", "), 600)}.`) : null, diff.notes.slice(0, 20).map((note) => h("p.quiet", short(note, 300))),
 		first ? h("a.button", { href: to(...(first.a ?? first.b), "compare") }, "Show it") : null);
 	const sums = h("table.sums", heads("", "This run", "The other"), h("tbody", Object.entries(diff.table).map(([name, [a, b]]) => { const form = FORMS[name] ?? number; return h("tr", h("th", { scope: "row" }, diff.labels[name]), h("td", form(a)), h("td", form(b))); })));
