@@ -577,8 +577,7 @@ _ROW: dict[str, Any] = {
     "duration_ms": 61_000,
     "subagents": 77,
     "failed": 2,
-    "input_tokens": 1_213_000,
-    "output_tokens": 54_000,
+    "tokens": "1,267,000",
     "cost_usd_micros": 12_345_678,
 }
 
