@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import stat
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -145,8 +146,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_old_is_looked_through() -> None:
-    """Hide what earlier files left: a test that collects garbage looks for its own alone."""
+    """Hide what earlier files left: a test that collects garbage looks for its own alone.
+
+    The command line configures structlog for its whole process.
+    """
     gc.freeze()
+    if (structlog := sys.modules.get("structlog")) is not None:
+        structlog.reset_defaults()
 
 
 @pytest.hookimpl(wrapper=True)
