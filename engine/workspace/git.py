@@ -141,10 +141,10 @@ class Git:
         self,
         *arguments: str,
         given: bytes | IO[bytes] = b"",
-        limit: float = LIMIT,
+        limit: float | None = None,
         lent: Iterable[Path] = (),
     ) -> bytes:
-        """Return what git prints, in at most `limit` seconds; `given` is text or a file.
+        """Return what git prints, in at most `limit` seconds (60); `given` is text or a file.
 
         Raises:
             GitFailed: it cannot be run, failed, or did not end in time.
@@ -214,13 +214,13 @@ def _run(
     arguments: Sequence[str],
     variables: Mapping[str, str],
     given: bytes | IO[bytes] = b"",
-    limit: float = LIMIT,
+    limit: float | None = None,
 ) -> bytes:
     source: dict[str, Any] = {"input": given} if isinstance(given, bytes) else {"stdin": given}
     try:
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
             [*begin, *arguments], cwd=folder, env=variables,
-            capture_output=True, check=True, timeout=limit, **source,
+            capture_output=True, check=True, timeout=LIMIT if limit is None else limit, **source,
         )  # fmt: skip
     except subprocess.CalledProcessError as error:
         why = error.stderr.decode(errors="replace").strip()[:200]
