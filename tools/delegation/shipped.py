@@ -65,10 +65,10 @@ def subagents(
             `subagent_dispatch`: an agent that a file defines · `dispatch_subagent`: an agent that
             starts with a copy of the caller's session.
         agents: For `subagent_dispatch`, and as prompts for `dispatch_subagent`: a folder of agent
-            files, an `AgentLoader`, or `AgentDef`s.
+            files, an `AgentLoader`, or a list of `AgentDef`.
         caller: For `subagent_dispatch`: the id of the calling agent, which is not offered.
         prompts: For `dispatch_subagent`: the prompts that a call may name.
-        profiles: For `spawn`: `SpawnProfile`s by name.
+        profiles: For `spawn`: each a `SpawnProfile`, by name.
         program: What children run, instead of the agent loop.
         model: Their model, by a name given to `record(models=…)`; the caller's by default.
         parameters: Parameters of their model, such as `max_tokens`.
