@@ -33,7 +33,10 @@ _REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
 def _are_settings(found: Mapping[Any, Any]) -> bool:
     """Return whether all are of the closed list: no other name of a log reaches a configuration."""
     return all(
-        name in SETTINGS and isinstance(value, str) and len(value) <= _SETTING_MAX
+        name in SETTINGS
+        and isinstance(value, str)
+        and value.isprintable()
+        and len(value) <= _SETTING_MAX
         for name, value in found.items()
     )
 

@@ -167,7 +167,10 @@ class Git:
             return ""
 
     def settings(self) -> dict[str, str]:
-        """Return those of `SETTINGS` that hold in this repository, also by the user's own files."""
+        """Return those of `SETTINGS` that hold in this repository, also by the user's own files.
+
+        Values that are not printable are left out: no log can hold bytes that are not UTF-8.
+        """
         found: dict[str, str] = {}
         names = "|".join(name.replace(".", r"\.") for name in SETTINGS)
         asked = "config", "-z", "--get-regexp", f"^({names})$"
@@ -181,7 +184,7 @@ class Git:
                 said = os.fsdecode(_run(self.top, self._begin(), asked_who, environment() | own))
                 if identity := _IDENTITY.fullmatch(said.strip()):
                     found |= {f"{who}.name": identity[1], f"{who}.email": identity[2]}
-        return found
+        return {name: value for name, value in found.items() if value.isprintable()}
 
     def excluding(self) -> list[Path]:
         """Return the files with the user's own rules on what git ignores in this repository."""

@@ -106,6 +106,18 @@ _REPOSITORY: dict[str, Any] = _START["repositories"][0]
         {**_START, "repositories": [{**_REPOSITORY, "branch": "refs/../../x"}]},
         {**_START, "repositories": [{**_REPOSITORY, "refs": f"{OID} HEAD"}]},
         {**_START, "repositories": [{**_REPOSITORY, "index": '["../x","","",0,""]\n'}]},
+        *(
+            {**_START, "repositories": [{**_REPOSITORY, "settings": settings}]}
+            for settings in (
+                {"core.pager": "x"},
+                {"alias.x": "!x"},
+                {"user.name": 1},
+                {"user.name": "a\0b"},
+                {"user.name": "\ud800"},
+                {"user.name": "a\nb"},
+                {"user.name": "a" * 1001},
+            )
+        ),
         {**_START, "repositories": [{}]},
         {"when": "change", "changes": "{}\n", "calls": []},
         {"when": "change", "changes": '["a",null,null,0,0,[]]\n', "calls": []},

@@ -21,7 +21,10 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     (top / ".git" / "info" / "exclude").write_text("*.log\n")
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "x.log").write_text("")
-    settings = Git(top).settings()
+    (tmp_path / "latin").write_bytes(b"[user]\nemail = \xe9@a.example\n")
+    git(top, "config", "include.path", str(tmp_path / "latin"))
+    settings = {**Git(top).settings(), "log.date": "--edit"}
+    assert "user.email" not in settings  # no log holds bytes that are not UTF-8
     said = Repository("", "", "refs/heads/topic", "", "", ("rebase",), settings)
 
     made, notes = make_history(
@@ -32,6 +35,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     configured = git(tmp_path / "copy", "config", "--local", "--list")
     assert "evil" not in configured
     assert "user.name=Ann" in configured
+    assert "log.date=--edit" in configured
     assert "core.autocrlf=input" in configured
     assert "submodule.lib.active=true" in configured
     assert git(tmp_path / "copy", "status", "--porcelain") == ""

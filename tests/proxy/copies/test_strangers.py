@@ -89,7 +89,8 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     )
     repositories = tuple(
         Repository(path, commit if drawn["has_commit"] else "", "refs/heads/pwned",
-                   f"{commit} refs/tags/v1\n", index)
+                   f"{commit} refs/tags/v1\n", index,
+                   settings={"user.name": "--edit", "init.defaultbranch": "../../x"})
         for path in sorted(drawn["repositories"])
     )  # fmt: skip
     path = drawn["path"].format(**places)
