@@ -4,18 +4,20 @@
     if TYPE_CHECKING:
         from refold.engine.log.writer import LogWriter as LogWriter
     else:
-        __getattr__, __dir__, __all__ = names(__name__, {"refold.engine.log.writer": "LogWriter"})
+        __getattr__, __dir__, __all__ = names(__name__)
 
 An import of a package must cost little: a child's start, pytest's and the command line's wait for
-it. Type checkers, and tools that gather a program's files, read the imports; the table repeats
-them for Python. Nothing here imports `typing`, which took half of the time of `import refold`.
+it. Type checkers, and tools that gather a program's files, read the imports; `names` finds them in
+the compiled code, where they stay because `TYPE_CHECKING` is a variable. Nothing here imports
+`typing`, which took half of the time of `import refold`.
 """
 
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from types import CodeType
 
 _FIELDS = "\n\n    Attributes:\n"
 _FIELD = r'^    (\w+): [^\n]*\n(?:        [^\n]*\n|    \)[^\n]*\n)*    """(.*?)"""$'
@@ -44,17 +46,31 @@ def _with_fields(found: type, doc: str) -> str:
     return f"{doc}{_FIELDS}" + "\n".join(lines) if lines else doc
 
 
+def _homes_in(code: "CodeType") -> dict[str, str]:
+    """Return the module of each name that the code below `TYPE_CHECKING` imports.
+
+    `co_names` has the names of a code in the order of their first use: a module, then what is
+    imported from it. Only modules have dots; each is imported once.
+    """
+    home, module = {}, ""
+    for name in code.co_names[code.co_names.index("TYPE_CHECKING") + 1 :]:
+        if "." in name:
+            module = name
+        elif not name.startswith("__"):
+            home[name] = module
+    return home
+
+
 def names(
-    package: str, homes: "Mapping[str, str]", *defined: str
+    package: str, *defined: str
 ) -> "tuple[Callable[[str], object], Callable[[], list[str]], list[str]]":
-    """Return a package's `__getattr__`, `__dir__` and `__all__`.
+    """Return a package's `__getattr__`, `__dir__` and `__all__`; its module calls this.
 
     Args:
         package: Its `__name__`.
-        homes: The names that each module defines, separated by spaces.
         defined: The names that the package defines itself.
     """
-    home = {name: module for module, listed in homes.items() for name in listed.split()}
+    home = _homes_in(sys._getframe(1).f_code)  # noqa: SLF001 - `inspect` would be another import
     public = sorted((*home, *defined), key=lambda name: (name.islower(), name))
     members = vars(sys.modules[package])
     for name in home:

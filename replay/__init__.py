@@ -53,23 +53,4 @@ if TYPE_CHECKING:
     from refold.replay.what_if.order_report import ExploreReport as ExploreReport
     from refold.replay.what_if.sensitivity import SensitivityReport as SensitivityReport
 else:
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        {
-            "refold.replay.audit.refolding": "Refolded refold_log state",
-            "refold.replay.audit.session_fold": "refold_session",
-            "refold.replay.audit.verify": "LogReport Verification",
-            "refold.replay.audit.why": "Cause",
-            "refold.replay.bulk.report": "BulkReport LogResult",
-            "refold.replay.compare.diff": "LogDiff LogDifference",
-            "refold.replay.difference.pointer_diff": "Difference differences",
-            "refold.replay.partial.drift_report": "DriftReport",
-            "refold.replay.reexecute.report": "ReplayReport",
-            "refold.replay.resume.fork": "Fork",
-            "refold.replay.run.opened_run": "delegation_tree",
-            "refold.replay.run.run_node": "RunNode",
-            "refold.replay.run.tree_text": "render_text",
-            "refold.replay.what_if.order_report": "ExploreReport",
-            "refold.replay.what_if.sensitivity": "SensitivityReport",
-        },
-    )
+    __getattr__, __dir__, __all__ = names(__name__)

@@ -32,12 +32,4 @@ if TYPE_CHECKING:
         ScriptedModel as ScriptedModel,
     )
 else:
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        {
-            "refold.engine.models.anthropic_messages": "AnthropicModel",
-            "refold.engine.models.openai_compatible": "OpenAICompatibleModel",
-            "refold.engine.models.parse": "model_from",
-            "refold.engine.models.scripted": "FunctionModel ScriptedModel",
-        },
-    )
+    __getattr__, __dir__, __all__ = names(__name__)

@@ -33,12 +33,4 @@ if TYPE_CHECKING:
         Snapshot as Snapshot,
     )
 else:
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        {
-            "refold.engine.session.bus": "EventBus",
-            "refold.engine.session.reducers": "append append_all replace_latest upsert_by",
-            "refold.engine.session.session": "ReducerFailure Session ToolInvoked",
-            "refold.engine.session.snapshot": "SCHEMA_VERSION Snapshot",
-        },
-    )
+    __getattr__, __dir__, __all__ = names(__name__)

@@ -91,44 +91,6 @@ if TYPE_CHECKING:
     from refold.tools.delegation.shipped import subagents as subagents
     from refold.tools.files.file_tools import file_tools as file_tools
 else:
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        {
-            "refold.api": (
-                "drift explore fork record record_async reexecute replay_all resume sensitivity "
-                "verify_all"
-            ),
-            "refold.engine.encoding.secret": "Secret",
-            "refold.engine.errors": (
-                "AnswerRefused AttemptsExhausted ChildFailed ChildStopped Diverged InDoubt "
-                "LimitReached LogDamaged LogError LogExists LogSealed ModelError NestedRun "
-                "Nondeterministic NotCanonical NotReady OutsideLoop RefoldError RunEnded "
-                "RunFailed ToolError ToolNeeded TypeRefused Unanswered UsageError ValueRefused"
-            ),
-            "refold.engine.events.limits": "Limits",
-            "refold.engine.events.outcome": "Artifact Outcome Report",
-            "refold.engine.ports.clock": "FixedClock",
-            "refold.engine.ports.delegation": "Delegation",
-            "refold.engine.ports.ports": (
-                "CallContext ChildRunner Model ModelReply ModelRequest Policy Question "
-                "Reference Tool"
-            ),
-            "refold.engine.program.run": "PlainRun Run",
-            "refold.engine.runners.recorded": "Recording",
-            "refold.engine.secrets.redaction": "Redaction",
-            "refold.engine.session": "Session",
-            "refold.replay.audit.refolding": "state state_diff",
-            "refold.replay.audit.verify": "verify",
-            "refold.replay.audit.why": "why",
-            "refold.replay.compare.diff": "diff",
-            "refold.replay.partial.sources": "Sources",
-            "refold.replay.resume.open_ends": "open_ends",
-            "refold.replay.run.opened_run": "delegation_tree",
-            "refold.tools.contract.tool_types": "DelegationTool tool",
-            "refold.tools.delegation.shipped": "subagents",
-            "refold.tools.files.file_tools": "file_tools",
-        },
-        "__version__",
-    )
+    __getattr__, __dir__, __all__ = names(__name__, "__version__")
 
 __version__ = "0.1.0"

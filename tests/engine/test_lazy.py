@@ -18,7 +18,6 @@ import attrs
 import pytest
 
 import refold
-from refold.engine.lazy import names
 from tests.support.loops import for_each
 
 _PACKAGES = (
@@ -93,11 +92,21 @@ def test_a_class_of_two_packages_tells_its_fields_once() -> None:
     assert max(doc.count("Attributes:") for doc in docs) == 1
 
 
+_MADE_UP = """
+from refold.engine.lazy import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from refold.made_up_home import other as other, thing as thing
+else:
+    __getattr__, __dir__, __all__ = names(__name__, "own")
+"""
+
+
 def _package(monkeypatch: pytest.MonkeyPatch) -> Any:
     package = types.ModuleType("refold.made_up")
     monkeypatch.setitem(sys.modules, package.__name__, package)
-    found = names(package.__name__, {"refold.made_up_home": "other thing"}, "own")
-    vars(package).update(zip(("__getattr__", "__dir__", "__all__"), found, strict=True))
+    exec(_MADE_UP, vars(package))
     return package
 
 

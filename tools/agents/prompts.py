@@ -318,9 +318,8 @@ def use_prompt(run: Any, rendered: RenderedPrompt) -> None:
 
 
 def _prompt_of(run: Any) -> list[RenderedPrompt]:
-    # A plain program and its delegation tools see two faces of one run, `Equipped` hides either.
-    face = asynchronous_face(getattr(run, "bare", run))
-    return memory_of(face, "rendered prompts", list)
+    # A plain program and its delegation tools see two faces of one run.
+    return memory_of(asynchronous_face(run), "rendered prompts", list)
 
 
 _NOTES: Final = {

@@ -1,4 +1,4 @@
-"""Shared parts of the tools that pass on a session: the child's program, its session and tools.
+"""Shared parts of the tools that pass on a session: the child's program and its session.
 
 A forked child starts from its parent's snapshot, and its session ends with it. Only the outcome
 carries out the `Artifact`s of its reducers and the state of its plan, so a replay has them.
@@ -6,7 +6,6 @@ Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 import contextlib
-from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -17,11 +16,11 @@ from refold.engine.errors import NotCanonical, ProgramNotFound, ToolValidationEr
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.kernel.kernel import is_async
 from refold.engine.ports.delegation import Children
-from refold.engine.ports.ports import Program, Reference, Tool
+from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load_program, program_name, reference_of
 from refold.engine.session.session import Session
-from refold.tools.agents.plans import Plan, planning_tools
-from refold.tools.agents.prompts import PromptTool, ToolResult
+from refold.tools.agents.plans import Plan
+from refold.tools.agents.prompts import ToolResult
 from refold.tools.contract.options import ChildOptions
 from refold.tools.delegation.shared import too_large
 from refold.tools.delegation.words import PLAN
@@ -33,40 +32,35 @@ FAILED: Final = "Subagent execution failed"
 # --- the program of a forked child ---------------------------------------------------------------
 
 
-def forked(program: Program | Reference | str, *, planning: bool = False) -> Program:
+def forked(program: Program | Reference | str) -> Program:
     """Return a program that runs `program` and then returns what its session recorded.
-
-    With `planning`, it may call the planning tools even if its parent does not have them.
 
     Raises:
         ProgramNotFound: it cannot be imported, or is not a program.
     """
-    made: Any = reporting(load_program(program), planning=planning)
+    made: Any = reporting(load_program(program))
     with contextlib.suppress(ProgramNotFound):  # then no other process can run it
         plain = attrs.asdict(reference_of(program))
-        made.reference = Reference(
-            __name__, forked_child.__name__, {"program": plain, "planning": planning}
-        )
+        made.reference = Reference(__name__, forked_child.__name__, {"program": plain})
     return made  # type: ignore[no-any-return]  # a function
 
 
-def forked_child(*, program: dict[str, Any], planning: bool) -> Program:
+def forked_child(*, program: dict[str, Any]) -> Program:
     """Return the program that a reference of `forked` describes."""
-    return reporting(load_program(Reference(**program)), planning=planning)
+    return reporting(load_program(Reference(**program)))
 
 
-def reporting(program: Program, *, planning: bool) -> Program:
+def reporting(program: Program) -> Program:
     """Return `program` with its session's artifacts, and its plan's state, added to its report."""
-    extra = planning_tools() if planning else ()
 
     async def asynchronous(run: Any, given: Json) -> Any:
         before = _artifacts(run)
-        value = await program(Equipped(run, extra) if extra else run, given)
+        value = await program(run, given)
         return _reported(value, run, before)
 
     def plain(run: Any, given: Json) -> Any:
         before = _artifacts(run)
-        value = program(Equipped(run, extra) if extra else run, given)
+        value = program(run, given)
         return _reported(value, run, before)
 
     chosen: Any = asynchronous if is_async(program) else plain
@@ -143,37 +137,3 @@ def _own_session_of(run: Any) -> Any:
     except UsageError:
         return None
     return session if session.is_own else None
-
-
-class Equipped:
-    """A `run` that has more tools: program code, which needs nothing of the parent's."""
-
-    def __init__(self, run: Any, extra: Iterable[PromptTool]) -> None:
-        self._run = run
-        known = {tool.name for tool in run.tools}
-        self._extra: dict[str, Tool] = {each.name: each for each in extra if each.name not in known}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._run, name)
-
-    @property
-    def bare(self) -> Any:
-        """The `run` itself, below all that add tools to it."""
-        return getattr(self._run, "bare", self._run)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """All tools, sorted by name."""
-        return tuple(sorted((*self._run.tools, *self._extra.values()), key=lambda tool: tool.name))
-
-    def tool(self, tool: Any, /, **arguments: Any) -> Any:
-        """ToolCall a tool, as `run.tool`."""
-        return self._run.tool(self._found(tool), **arguments)
-
-    def model(self, messages: Any, /, *, tools: Iterable[Any] = (), **options: Any) -> Any:
-        """Ask a model, as `run.model`."""
-        offered = [self._found(tool) for tool in tools]
-        return self._run.model(messages, tools=offered, **options)
-
-    def _found(self, tool: Any) -> Any:
-        return self._extra.get(tool, tool) if isinstance(tool, str) else tool

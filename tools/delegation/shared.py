@@ -227,7 +227,6 @@ def answered(run: Any, asked: ToolCall[R] | R) -> R | Awaitable[R]:
 
     A value that is not a `ToolCall` is returned unchanged. Sessions are released before any error.
     """
-    run = getattr(run, "bare", run)
     if not isinstance(run, PlainRun):
         return awaited(run, asked)
     if not isinstance(asked, ToolCall):

@@ -24,11 +24,4 @@ if TYPE_CHECKING:
     from refold.testing.refold_models import RefoldModels as RefoldModels
     from refold.testing.refold_run import RefoldRun as RefoldRun
 else:
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        {
-            "refold.testing.refold_command": "RanCommand RefoldCommand",
-            "refold.testing.refold_models": "RefoldModels",
-            "refold.testing.refold_run": "RefoldRun",
-        },
-    )
+    __getattr__, __dir__, __all__ = names(__name__)

@@ -14,10 +14,9 @@ from refold.engine.ports.programs import load, program_name, reference_of
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
-from refold.tools.agents.plans import PlanSetUp, planning_tools, register_plans
+from refold.tools.agents.plans import PlanSetUp, register_plans
 from refold.tools.agents.prompts import RenderedPrompt, context_of, use_prompt
 from refold.tools.delegation.forked_children import (
-    Equipped,
     forked,
     own_or_new,
     reporting,
@@ -57,7 +56,7 @@ def test_artifacts_are_added_to_what_a_program_returns(
     tmp_path: Path, program: Any, given: Any, summary: str
 ) -> None:
     """Its output and its summary are as they would have been."""
-    wrapped = reporting(program, planning=False)
+    wrapped = reporting(program)
 
     recording = record(wrapped, given, log=tmp_path / "run.jsonl", session=kept())
 
@@ -67,9 +66,7 @@ def test_artifacts_are_added_to_what_a_program_returns(
 
 
 def test_a_report_keeps_its_own_artifacts(tmp_path: Path) -> None:
-    recording = record(
-        reporting(reports, planning=False), log=tmp_path / "run.jsonl", session=kept()
-    )
+    recording = record(reporting(reports), log=tmp_path / "run.jsonl", session=kept())
 
     assert [artifact.value for artifact in recording.artifacts] == ["own", "made.md"]
 
@@ -82,28 +79,10 @@ def test_the_plan_is_reported_as_it_stands(tmp_path: Path) -> None:
     async def returns(_run: Run, _given: Any) -> str:
         return "ok"
 
-    recording = record(
-        reporting(returns, planning=True), log=tmp_path / "run.jsonl", session=session
-    )
+    recording = record(reporting(returns), log=tmp_path / "run.jsonl", session=session)
 
     plan = '{"objective":"ship","status":"active","steps":[]}'
     assert recording.artifacts == (Artifact(kind="json", name="plan", value=plan),)
-
-
-@pytest.mark.parametrize("planning", [False, True])
-def test_only_a_child_that_plans_has_the_planning_tools(
-    tmp_path: Path,
-    planning: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    async def names(run: Run, _given: Any) -> list[str]:
-        return sorted(tool.name for tool in run.tools)
-
-    recording = record(
-        reporting(names, planning=planning), log=tmp_path / "run.jsonl", session=kept()
-    )
-
-    tools = sorted(tool.name for tool in planning_tools())
-    assert recording.output == (tools if planning else []), recording.error
 
 
 def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
@@ -113,11 +92,9 @@ def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
     async def returns_no_json(_run: Run, _given: Any) -> Any:
         return object()
 
-    program = reporting(returns, planning=False)
+    program = reporting(returns)
     bare = record(program, 7, log=tmp_path / "a.jsonl")
-    odd = record(
-        reporting(returns_no_json, planning=False), log=tmp_path / "b.jsonl", session=kept()
-    )
+    odd = record(reporting(returns_no_json), log=tmp_path / "b.jsonl", session=kept())
 
     assert (bare.output, bare.artifacts) == (7, ())
     assert not {"summary", "artifacts"} & set(list(read_entries(bare.log))[-1].data)
@@ -127,13 +104,11 @@ def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
 
 def test_what_can_be_imported_can_run_in_another_process() -> None:
     """In this one it is the function itself: another import of it would have other classes."""
-    shipped = forked("agent", planning=True)
+    shipped = forked("agent")
     reference = reference_of(shipped)
 
     assert (shipped.__name__, program_name(shipped)) == ("agent", "agent")
     assert load(reference).__name__ == "agent"
-    assert reference.arguments is not None
-    assert reference.arguments["planning"] is True
     assert inspect.unwrap(forked(asynchronous)) is asynchronous
 
 
@@ -145,22 +120,6 @@ def test_what_cannot_runs_here() -> None:
         reference_of(forked(local))
     with pytest.raises(ProgramNotFound):
         forked("no.such.module:program")
-
-
-def test_an_equipped_run_has_more_tools_and_no_name_twice(tmp_path: Path) -> None:
-    async def program(run: Run, _input: Any) -> list[Any]:
-        equipped = Equipped(run, planning_tools())
-        twice = Equipped(equipped, planning_tools())
-        await twice.tool("planning_setup_plan", objective="x")
-        names = [tool.name for tool in twice.tools]
-        is_bare = equipped.bare is twice.bare is run
-        return [names, is_bare, equipped.id == run.id]
-
-    tools = planning_tools()[:1]
-    recording = record(program, log=tmp_path / "run.jsonl", tools=tools, session=Session())
-
-    expected = sorted(tool.name for tool in planning_tools())
-    assert recording.output == [expected, True, True]
 
 
 def test_who_has_no_session_gives_children_an_empty_one() -> None:
@@ -178,12 +137,12 @@ def test_a_prompt_is_the_runs_whatever_face_says_so(tmp_path: Path) -> None:
         return getattr(context_of(run).rendered_prompt, "key", None)
 
     async def asynchronous(run: Run, _: Any) -> Any:
-        use_prompt(Equipped(run, planning_tools()), rendered)
-        return [found_of(run), found_of(Equipped(run, planning_tools()))]
+        use_prompt(run, rendered)
+        return found_of(run)
 
     def plain(run: PlainRun, _: Any) -> Any:
-        use_prompt(Equipped(run, planning_tools()), rendered)
-        return [found_of(run), found_of(Equipped(run, planning_tools()))]
+        use_prompt(run, rendered)
+        return found_of(run)
 
     for name, program in (("a", asynchronous), ("b", plain)):
-        assert record(program, log=tmp_path / f"{name}.jsonl").output == ["k", "k"]
+        assert record(program, log=tmp_path / f"{name}.jsonl").output == "k"
