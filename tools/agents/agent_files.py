@@ -42,16 +42,13 @@ from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
 """The tools of an agent whose file names none."""
+PLANNING_TOOLS: Final = tuple(
+    f"planning_{what}" for what in ("setup_plan", "add_step", "update_step", "read_plan")
+)
 DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row.also))
 NAMEABLE_TOOLS: Final = (
-    *NAMES,
-    *DELEGATION_TOOLS,
-    "planning_setup_plan",
-    "planning_add_step",
-    "planning_update_step",
-    "planning_read_plan",
-    "write_file",
-    "run_command",
+    *(*NAMES, *DELEGATION_TOOLS, *PLANNING_TOOLS),
+    *("write_file", "run_command"),
 )
 """Tool names that a definition may use without registering the tool."""
 FILE_NAME: Final = "AGENT.md"
@@ -180,15 +177,8 @@ _SPELLINGS: Final = {"disallowedTools": "disallowed_tools", "maxTurns": "max_tur
 _IGNORED: Final = ("color",)
 """Members that change nothing about a run."""
 _UNSUPPORTED: Final = (
-    "background",
-    "effort",
-    "hooks",
-    "initialPrompt",
-    "isolation",
-    "mcpServers",
-    "memory",
-    "permissionMode",
-    "skills",
+    *("background", "effort", "hooks", "initialPrompt", "isolation"),
+    *("mcpServers", "memory", "permissionMode", "skills"),
 )
 """Members of Claude Code's files that ask for what Refold does not do."""
 _TRANSLATED: Final = {
@@ -200,18 +190,8 @@ _TRANSLATED: Final = {
     "Agent": "subagent",
 }
 _NOT_SHIPPED: Final = (
-    "Bash",
-    "BashOutput",
-    "Edit",
-    "KillShell",
-    "MultiEdit",
-    "NotebookEdit",
-    "NotebookRead",
-    "Skill",
-    "TodoWrite",
-    "WebFetch",
-    "WebSearch",
-    "Write",
+    *("Bash", "BashOutput", "Edit", "KillShell", "MultiEdit", "NotebookEdit", "NotebookRead"),
+    *("Skill", "TodoWrite", "WebFetch", "WebSearch", "Write"),
 )
 """Claude Code's tools that have no counterpart here."""
 

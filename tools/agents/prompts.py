@@ -322,11 +322,6 @@ def _prompt_of(run: Any) -> list[RenderedPrompt]:
     return memory_of(asynchronous_face(run), "rendered prompts", list)
 
 
-_NOTES: Final = {
-    "description", "minLength", "maxLength", "pattern", "minItems", "minimum"
-}  # fmt: skip
-
-
 @attrs.frozen(kw_only=True, slots=False)
 class PromptTool(KernelTool):
     """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.

@@ -7,9 +7,9 @@ those that only read or delegate; `write_file` and `run_command` must be named.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -21,6 +21,7 @@ from refold.engine.ports.ports import Model, Tool
 from refold.engine.session import Session
 from refold.tools.agents.agent_files import (
     NAMEABLE_TOOLS,
+    PLANNING_TOOLS,
     SHIPPED_TOOLS,
     AgentDef,
     agent_input,
@@ -40,34 +41,6 @@ from refold.tools.delegation.subagent_dispatch import dispatch_tool
 from refold.tools.files.commands import run_command_tool, write_file_tool
 from refold.tools.files.file_tools import file_tools
 
-PLANNING: Final = tuple(tool.name for tool in planning_tools())
-
-
-def prepare_run(
-    agent_path: str | os.PathLike[str],
-    *,
-    task: str,
-    root: str | os.PathLike[str],
-    config: Config | None = None,
-    own: Iterable[Tool] = (),
-) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
-    """Return the input, tools and limits with which `record("agent", …)` runs an agent file.
-
-    Args:
-        agent_path: The file or its folder.
-        task: The agent's task.
-        root: The folder that its file tools read.
-        config: The project's configuration; empty by default.
-        own: Additional tools that files may name like shipped ones. An agent that names no tools
-            has all of them. One replaces the shipped tool of the same name.
-
-    Raises:
-        InvalidDefError: the file does not define an agent, or names an unavailable tool.
-        ToolRefused: `root` is not a folder.
-    """
-    found = prepared(agent_path, task=task, root=root, config=config, own=own)
-    return found.input, found.tools, found.limits
-
 
 @attrs.frozen(kw_only=True)
 class Prepared:
@@ -81,8 +54,12 @@ class Prepared:
     notes: tuple[str, ...] = ()
     """The folder in which other agents were looked for, and the files that define none."""
 
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the input, tools and limits: `given, tools, limits = prepare_run(…)`."""
+        return iter((self.input, self.tools, self.limits))
 
-def prepared(
+
+def prepare_run(
     agent_path: str | os.PathLike[str],
     *,
     task: str,
@@ -90,11 +67,19 @@ def prepared(
     config: Config | None = None,
     own: Iterable[Tool] = (),
 ) -> Prepared:
-    """Return what `prepare_run` does, and the agents that the run may come to.
+    """Return the input, tools and limits with which `record("agent", …)` runs an agent file.
+
+    Args:
+        agent_path: The file or its folder.
+        task: The agent's task.
+        root: The folder that its file tools read.
+        config: The project's configuration; empty by default.
+        own: Additional tools that files may name like shipped ones. An agent that names no tools
+            has all of them. One replaces the shipped tool of the same name.
 
     Raises:
-        InvalidDefError: as for `prepare_run`.
-        ToolRefused: as for `prepare_run`.
+        InvalidDefError: the file does not define an agent, or names an unavailable tool.
+        ToolRefused: `root` is not a folder.
     """
     added = {tool.name: tool for tool in own}
     agent = load_agent(agent_path, known_tools=(*NAMEABLE_TOOLS, *added))
@@ -197,7 +182,7 @@ def tools_offered(
 
 def session_for(tools: Iterable[Tool]) -> Session | None:
     """Return an empty session with plans for a run whose tools keep one; `None` for any other."""
-    return planned() if any(tool.name in PLANNING for tool in tools) else None
+    return planned() if any(tool.name in PLANNING_TOOLS for tool in tools) else None
 
 
 def planned() -> Session:

@@ -81,21 +81,17 @@ def subagents(
         OptionRefused: this kind does not have an option, or lacks one that it needs.
         UsageError: an option has the wrong type.
     """
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name != "kind"}
     if kind not in [*POLICIES]:
         known = get_args(Kind)
         found = f"{shown(kind)}{nearest(str(kind), known)}"
         raise OptionRefused("subagents", "kind", f"one of {', '.join(known)}", found)
-    own = {"agents": agents, "caller": caller or None, "prompts": prompts, "profiles": profiles}
-    for name, value in own.items():
-        kinds = _OWN[name]
-        if value is not None and kind not in kinds:
+    for name, kinds in _OWN.items():
+        value = given.pop(name)
+        if value not in (None, "") and kind not in kinds:
             expected = f"nothing for {kind}: it is an option of {' and '.join(kinds)}"
             raise OptionRefused("subagents", name, expected, shown(value))
-    common: dict[str, Any] = {
-        "program": program, "model": model, "parameters": {} if parameters is None else parameters,
-        "limits": limits, "tools": tools, "policy": Policy() if policy is None else policy,
-        "runner": runner,
-    }  # fmt: skip
+    common = {name: value for name, value in given.items() if value is not None}
     match kind:
         case "subagent":
             return [subagent_tool(**common)]

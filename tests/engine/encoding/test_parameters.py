@@ -59,7 +59,6 @@ TEXTS: list[Callable[[Any], object]] = [
     lambda given: tools.SubAgentFactory(default_bootstrap_files=given),
     lambda given: tools.SubagentTask("a", given),
     lambda given: tools.subagent_tool(tools=given),
-    lambda given: tools.Registry().only(given),
     lambda given: tools.run_command_tool(".", allow=given),
     lambda given: tools.run_command_tool(".", allow=["ls"], environment=given),
     lambda given: tools.Config(disabled=given),

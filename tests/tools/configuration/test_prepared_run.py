@@ -9,15 +9,13 @@ from refold.engine.errors import InvalidDefError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.runners.recording import record
-from refold.tools.agents.agent_files import DELEGATION_TOOLS
+from refold.tools.agents.agent_files import DELEGATION_TOOLS, PLANNING_TOOLS
 from refold.tools.agents.plans import Plan
 from refold.tools.configuration.config import load_config
 from refold.tools.configuration.prepared_run import (
-    PLANNING,
     models_for,
     pool_models,
     prepare_run,
-    prepared,
     session_for,
 )
 from tests.support.loops import for_each, table
@@ -103,7 +101,7 @@ def test_agents_of_other_projects_are_not_offered(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("" if name == broken else front)
 
-    found = prepared(tmp_path / own, task="go", root=tmp_path)
+    found = prepare_run(tmp_path / own, task="go", root=tmp_path)
 
     assert [agent.id for agent in found.agents] == ["mine", "reviewer"]
     folder, skipped = found.notes
@@ -186,7 +184,7 @@ def test_pools_are_models(team: Path) -> None:
 
 
 def test_who_plans_needs_a_session(team: Path) -> None:
-    (team / "AGENT.md").write_text(f"---\ndescription: d\ntools: [{PLANNING[0]}]\n---\n")
+    (team / "AGENT.md").write_text(f"---\ndescription: d\ntools: [{PLANNING_TOOLS[0]}]\n---\n")
     _, tools, _ = prepare_run(team, task="go", root=team)
 
     session = session_for(tools)
@@ -208,7 +206,7 @@ def models_of(folder: Path, said: dict[str, str], lead: str = "", config: str = 
         "---\ndescription: d\nprovider: openai\nmodel: small\n---\n"
     )
     settings = load_config(folder)
-    found = prepared(folder / "lead", task="go", root=folder, config=settings)
+    found = prepare_run(folder / "lead", task="go", root=folder, config=settings)
     made = models_for(found.agents, settings, said=said, base_url="http://h/v1")
     return {name: model.name for name, model in made.items()}
 
@@ -247,7 +245,7 @@ def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
     (team / "replies.yaml").write_text("'*': [hello]\n")
     (team / "lead" / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
     lead_of(team, "tools: [subagent_dispatch]\nprovider: openai\nmodel: a\n")
-    found = prepared(team / "lead", task="go", root=team)
+    found = prepare_run(team / "lead", task="go", root=team)
     said = {"wise": f"scripted:{team / 'replies.yaml'}"}
 
     models = models_for(found.agents, load_config(team), said=said, base_url="http://h/v1")
@@ -261,7 +259,7 @@ def test_models_of_agents_that_cannot_be_given_a_task_are_not_asked_for(team: Pa
     (team / "lead" / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
     lead_of(team, "disallowed_tools: [subagent_dispatch]\n", "agents: lead")
     config = load_config(team)
-    found = prepared(team / "lead", task="go", root=team, config=config)
+    found = prepare_run(team / "lead", task="go", root=team, config=config)
 
     assert [agent.id for agent in found.agents] == ["lead"]
     assert models_for(found.agents, config, said={"": "openai:a"}).keys() == {""}

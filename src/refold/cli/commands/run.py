@@ -20,7 +20,7 @@ from refold.engine.runners.shipped import RUNNERS
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
 from refold.tools.configuration.config import load_config
-from refold.tools.configuration.prepared_run import models_for, prepared, session_for
+from refold.tools.configuration.prepared_run import models_for, prepare_run, session_for
 
 _PAGE: Final = """
 Examples:
@@ -126,7 +126,7 @@ def command(
     if task is None:
         raise click.UsageError("pass --task, or --dry-run to check the agent's file")
     project = load_config(config or Path(), known_tools=known)
-    given = prepared(agent, task=_task(task), root=root, config=project, own=own)
+    given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:
         output.told(note)
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
