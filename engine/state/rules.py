@@ -22,7 +22,7 @@ from refold.engine.state.run_state import (
     Counted,
     LimitCount,
     Seal,
-    Turn,
+    TalkPoint,
 )
 
 BRIEF_CHARACTERS_MAX: Final = 200
@@ -37,7 +37,7 @@ class Talk:
 
     prefix: str
     prefix_messages: int
-    turns: list[Turn]
+    turns: list[TalkPoint]
 
     @property
     def chain(self) -> str:
@@ -125,7 +125,7 @@ def _model_asked(fold: Growing, event: events.ModelAsked, call: str, seq: int) -
     chain = talk.chain
     for message in event.added:
         chain = _chained(chain, message)
-    talk.turns.append(Turn(seq, talk.messages + len(event.added), chain))
+    talk.turns.append(TalkPoint(seq, talk.messages + len(event.added), chain))
 
 
 def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
@@ -149,7 +149,7 @@ def _model_answered(fold: Growing, event: events.ModelAnswered, call: str, seq: 
     talk = fold.talks.get(scope_of(call))
     if event.message is not None and opened is not None and talk is not None:
         chain = _chained(talk.chain, event.message)
-        talk.turns.append(Turn(seq, talk.messages + 1, chain))
+        talk.turns.append(TalkPoint(seq, talk.messages + 1, chain))
 
 
 def _child_started(fold: Growing, event: events.ChildStarted, call: str, seq: int) -> None:

@@ -67,7 +67,7 @@ class ChildState(Value):
 
 
 @attrs.frozen
-class Turn(Value):
+class TalkPoint(Value):
     """An entry that stores messages of a conversation."""
 
     seq: int
@@ -85,7 +85,7 @@ class Conversation(Value):
     prefix: str
     """Chain digest of the messages that no entry of `turns` stores; empty for none."""
     prefix_messages: int
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[TalkPoint, ...] = ()
 
     @property
     def chain(self) -> str:

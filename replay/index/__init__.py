@@ -11,5 +11,6 @@ Imports `difference` and `refold.engine`.  Rules: CONTRACT.md §12.1, §12.2.
     run_end        how a run ended, in one form for both sides
     kept_folds     how far commands read long logs, kept in the user's cache folder
     standing       a run without an end: running, waiting for a person, or broken off
+    times          times of entries, on one clock for all logs of a run
     guarantee      distinguishes logs of programs from logs of watched commands
 """

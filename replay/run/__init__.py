@@ -9,7 +9,8 @@ executed.  Imports `observed`, `index` and `refold.engine`.  Rules: CONTRACT.md 
     reading         reads a log of either kind: how far, and what its agents did
     run_node        frozen values, one node an agent
     standing        agents without an end: running, waiting, or interrupted
-    turns           what the model saw at each turn of an agent, and its answer
+    agents          an agent: its task, its answer, its turns
+    turns           what an agent did: requests with what the model saw, and steps
     totals          sums over all agents
     file_uses       which files a watched command changed, and which conversation of it
     tree_text       the agents as text

@@ -32,7 +32,7 @@ def cost(usage: Usage, priced: Priced) -> str:
 
 
 def tokens(usage: Usage) -> str:
-    """Return tokens in a table: `945`, `≥ 945` if not all were told, `not told`; empty for none."""
+    """Return tokens in a table: `945`, `≥ 945` if some are unknown, `not told`; empty for none."""
     known = usage.input_tokens + usage.output_tokens
     if not known:
         return "not told" if usage.untold else ""

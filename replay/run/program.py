@@ -187,7 +187,7 @@ class ProgramLog(Reading):
         return self.node(self.root_facts() | self._bounds())
 
     def node(self, told: dict[str, Any]) -> RunNode:
-        """Return the node of the run that was read; `told` are fields that its log lacks.
+        """Return the node of the run that was read, with the fields that its log lacks.
 
         A joined child's end is taken from its parent.
         """

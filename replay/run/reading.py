@@ -9,7 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -27,6 +27,9 @@ from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import LogFold, fold_log
 from refold.replay.run.run_node import LogState, RunNode, ToolUse
+
+if TYPE_CHECKING:  # with all that a watched command needs
+    from refold.engine.observed.profile import Profile
 
 _Members = TypeVar("_Members", bound=attrs.AttrsInstance)
 
@@ -119,6 +122,27 @@ class AgentWork:
         }
 
 
+def fold_sensibly(
+    path: Path, fold: LogFold, *, last: int | None = None, keeps: bool = True
+) -> LogError | None:
+    """Let a fold take entries as `fold_log` does; return what stopped it before the end.
+
+    Raises:
+        LogMissing: the file does not exist.
+        LogUnsupported: it was written by a newer version.
+    """
+    try:
+        fold_log(path, fold, last=last, keeps=keeps)
+    except (LogDamaged, EventMalformed) as error:
+        return error
+    except BlobBroken as broken:
+        return EventMalformed("entry", "", broken.expected, broken.found)
+    except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
+        # Nonsense whose chain holds.
+        return EventMalformed("entry", "", "the data of its kind", str(error))
+    return None
+
+
 class Reading(LogFold):
     """The entries of one log, read to its end or to where it does not verify."""
 
@@ -160,14 +184,22 @@ class Reading(LogFold):
             LogMissing: the file does not exist.
             LogUnsupported: it was written by a newer version.
         """
-        self.wrong = None
-        try:
-            fold_log(self.path, self, keeps=self._prices is None)
-        except (LogDamaged, EventMalformed) as error:
-            self.wrong = error
-        except (AttributeError, LookupError, TypeError, ValueError, LimitRefused) as error:
-            # Nonsense whose chain holds.
-            self.wrong = EventMalformed("entry", "", "the data of its kind", str(error))
+        self.wrong = fold_sensibly(self.path, self, keeps=self._prices is None)
+
+    @property
+    def profile(self) -> "Profile | None":
+        """The profile of a watched command; `None` for a program."""
+        return None
+
+    @property
+    def folder(self) -> str:
+        """The folder that a watched command worked in; empty for a program."""
+        return ""
+
+    @property
+    def asides(self) -> Mapping[str, list[str]]:
+        """By the conversation above: the scopes of requests beside the work."""
+        return {}
 
     def root(self) -> RunNode:
         """Return the node of the run that was asked for, with all below it.

@@ -1,32 +1,73 @@
-"""What the model saw at each turn of an agent, what changed since another turn, and its answer.
+"""The turns of an agent, and the steps of each, folded from one log in a single pass.
 
-A turn is one request, also one that failed and was tried again. Rules: CONTRACT.md §13.9.
+A turn is one request to a model with its answer, also one that failed and was tried again, and the
+steps that followed it. A step is any other request, paired with its result. Steps before the first
+request, or without a model, are in a turn with the number 0. Pure but for
+large texts, which are read. Rules: CONTRACT.md §13.9.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.encoding.document import Document
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import MESSAGES
-from refold.engine.log.reader import read_entries
-from refold.replay.difference.pointer_diff import shared_ends
+from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.events import COMPLETES, MESSAGES
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import Entry
+from refold.replay.difference.pointer_diff import same, shared_ends
+from refold.replay.index.asked_items import is_asked, named
 from refold.replay.index.chains import Chains
+from refold.replay.index.kept_folds import LogFold
+from refold.replay.index.times import LogTimes, origin_of
+from refold.replay.observed.titles import place_in
+
+if TYPE_CHECKING:  # with all that a watched command needs
+    from refold.engine.observed.profile import Profile
+
+Interval = tuple[int, int | None]
+"""From when to when, in microseconds since the first entry of the run; `None`: open."""
+_LATER: Final = (*COMPLETES, "effect.cancelled", "effect.late")
 
 
-@attrs.frozen(kw_only=True)
-class AgentTurn(Document):
-    """One request of an agent to a model, and its answer."""
+@attrs.define(kw_only=True, eq=False)
+class Step(Document):
+    """One action of an agent, and its result."""
 
-    number: int
-    """1-based."""
-    entry: int
-    model: str
-    messages: tuple[dict[str, Any], ...]
-    """The whole prompt, as the model saw it."""
+    kind: str
+    """`tool`, `child`, `input` (a question to a person), `timer`, `clock`, `value`, `note`,
+    `patch`, `limit`, `session`, `cancel`; `aside`: a request beside the work of a command."""
+    name: str
+    """Of the tool, the agent, the source of the value; often empty."""
+    about: Any = None
+    """The arguments, the task or the question; of other steps, the data of the entry."""
+    result: Any = None
+    """`None` for an error, and while it is open."""
+    error: dict[str, Any] | None = None
+    """{code, message}."""
+    status: str = "open"
+    """`ok`, `error`, `cancelled`, or a child's status; `open`: without a result."""
+    interval: Interval
+    child: str = ""
+    """The key of the agent that it started."""
+    call: str = ""
+    entries: list[int]
+    """The entry that asked, and those that answered."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class Turn(Document):
+    """One request to a model, its answer, and the steps that followed."""
+
+    hidden = ("end", "chains", "scope", "answer", "place")
+
+    n: int
+    """1-based, by agent; 0: the steps before any request."""
+    model: str = ""
     against: int = 0
     """The turn that the next four members compare it with; 0: with an empty prompt."""
     kept: int = 0
@@ -36,25 +77,48 @@ class AgentTurn(Document):
     added: tuple[dict[str, Any], ...] = ()
     dropped: tuple[dict[str, Any], ...] = ()
     """Messages of the other turn that this one lacks."""
+    says: str = ""
+    """The text of the answer."""
     status: str = "open"
     """`ok` · `error` · `cancelled` · `open`: the log has no answer."""
-    answer_entry: int | None = None
-    answer: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     usage: dict[str, Any] = attrs.field(factory=dict)
+    interval: Interval
+    entries: list[int] = attrs.field(factory=list)
+    """The entry that asked, and the one that answered."""
+    steps: list[Step] = attrs.field(factory=list)
+    chains: Chains = attrs.field(factory=Chains, repr=False)
+    end: str = ""
+    """The chain digest of the prompt."""
+    scope: str = ""
+    place: str = ""
+    """Of a request without messages: its method and path."""
+    answer: dict[str, Any] | None = None
+    """The message of the answer, whole."""
 
-    def since(self, other: "AgentTurn | None") -> "AgentTurn":
-        """Return it compared with another turn; `None`: with an empty prompt."""
-        said = [] if other is None or other.answer is None else [other.answer]
-        before = () if other is None else (*other.messages, *said)
-        kept, kept_at_end = shared_ends(before, self.messages)
+    @property
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """The whole prompt, as the model saw it."""
+        return self.chains.messages(self.end)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data, its steps included."""
+        return super().as_json() | {"steps": [each.as_json() for each in self.steps]}
+
+    def since(self, other: "Turn | None") -> "Turn":
+        """Return it compared with another turn of its log; `None`: with an empty prompt."""
+        before = "" if other is None else other.end
+        if other is not None and other.answer is not None:
+            before = self.chains.after(before, [other.answer])
+        kept, dropped, added = self.chains.parting(before, self.end)
+        _, at_end = shared_ends(dropped, added, lambda one, two: one is two or same(one, two))
         return attrs.evolve(
             self,
-            against=0 if other is None else other.number,
+            against=0 if other is None else other.n,
             kept=kept,
-            kept_at_end=kept_at_end,
-            added=self.messages[kept : len(self.messages) - kept_at_end],
-            dropped=before[kept : len(before) - kept_at_end],
+            kept_at_end=at_end,
+            added=added[: len(added) - at_end],
+            dropped=dropped[: len(dropped) - at_end],
         )
 
     def marked(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -66,34 +130,155 @@ class AgentTurn(Document):
         yield from ((" ", each) for each in self.messages[end:])
 
 
-def turns(log: Path, scope: str = "") -> list[AgentTurn]:
-    """Return the turns of the run of a log, or of one conversation in it.
+class LogTurns(LogFold):
+    """The turns of one log, by agent: of a program one, of a watched command by conversation."""
 
-    Raises:
-        LogDamaged: an entry does not verify, or a large text is missing.
-        LogMissing: the file does not exist.
-    """
-    chains, ends, found = Chains(), dict[str, str](), dict[str, AgentTurn]()
-    for entry in read_entries(log, resolve=True, torn_ok=True):
-        call, data = entry.call or "", entry.data
-        if entry.kind == MESSAGES:
-            chains.after(data["predecessor"], data["added"])
-        elif entry.kind == "model.asked":
-            ends[call] = chains.after(data["predecessor"], data["added"])
-            if scope in ("", scope_of(call)):
-                messages = chains.messages(ends[call])
-                asked = {"entry": entry.seq, "model": data["model"], "messages": messages}
-                found[call] = AgentTurn(number=len(found) + 1, **asked)
-        elif entry.kind in ("model.answered", "effect.cancelled") and call in ends:
-            answer = data.get("message")
-            chains.after(ends[call], [] if answer is None else [answer])
-            if call in found:
-                found[call] = attrs.evolve(
-                    found[call],
-                    status=data.get("status", "cancelled"),
-                    answer_entry=entry.seq,
-                    answer=answer,
-                    error=data.get("error"),
-                    usage=data.get("usage") or {},
-                )
-    return list(found.values())
+    def __init__(
+        self, path: Path, origin_us: tuple[int, int] | None, profile: "Profile | None"
+    ) -> None:
+        """Begin; `origin_us` is the time of the root's first entry; `None` in its own log.
+
+        `profile` belongs to a watched command; `None` for a program.
+        """
+        super().__init__()
+        self.origin_us = origin_us
+        self.turns: dict[str, list[Turn]] = {}
+        """By scope of the conversation; `0` for the program, or the command itself."""
+        self.spans: dict[str, tuple[int, int]] = {}
+        """By the same: the times of the first and the last entry; `0` for the whole log."""
+        self.output: Any = None
+        """The output of the run."""
+        self.has_ended = False
+        self.unsure: dict[str, tuple[Step, int]] = {}
+        """By call: children of which only their own logs know when they ended."""
+        self._profile, self._blobs = profile, BlobStore(blobs_of(path))
+        self._chains = Chains()
+        self._last: dict[str, Turn] = {}
+        """By task: its last turn."""
+        self._open: dict[str, Turn | Step] = {}
+        self._times: LogTimes
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        if self.origin_us is None:
+            self.origin_us = origin_of(entry)
+        if not self.entries:
+            self._times = LogTimes(self.origin_us)
+        at, call, kind = self._times.at(entry), entry.call or "", entry.kind
+        data = resolved(entry.data, self._text) if is_marked(entry.line) else entry.data
+        agent = (self._profile is not None and scope_of(call)) or "0"
+        for key in {agent, "0"}:
+            self.spans[key] = self.spans.get(key, (at, at))[0], at
+        self.has_ended = kind == "run.finished"
+        if kind == "run.finished":
+            self.output = data.get("output", data.get("summary"))
+        elif kind == MESSAGES:
+            self._chains.after(data["predecessor"], data["added"])
+        elif kind == "model.asked":
+            self._asked(agent, entry, data, at)
+        elif kind in _LATER and call in self._open:
+            self._ended(self._open[call], entry, data, at)
+        elif is_asked(kind) or (kind == "child.finished" and "delegation" in data):
+            self._step(agent, entry, data, at)
+        super().take(entry)
+
+    def _text(self, name: str, size: int) -> str:
+        try:
+            return self._blobs.get(name, size)
+        except BlobBroken as broken:
+            return f"({broken.what}: {size} bytes)"
+
+    def _asked(self, agent: str, entry: Entry, data: Mapping[str, Any], at: int) -> None:
+        call, known = entry.call or "", self.turns.setdefault(agent, [])
+        turn = Turn(
+            n=known[-1].n + 1 if known else 1,
+            model=str(data["model"]),
+            interval=(at, None),
+            entries=[entry.seq],
+            chains=self._chains,
+            end=self._chains.after(data["predecessor"], data["added"]),
+            scope=scope_of(call),
+            place=place_in(data["parameters"]),
+        ).since(self._last.get(scope_of(call)))
+        known.append(turn)
+        self._last[turn.scope] = self._open[call] = turn
+
+    def _step(self, agent: str, entry: Entry, data: Mapping[str, Any], at: int) -> None:
+        call, kind = entry.call or "", entry.kind
+        short, name = named(kind, dict(data))
+        step = Step(kind=short, name=name, interval=(at, at), entries=[entry.seq], call=call)
+        match short:
+            case "tool":
+                step.about = data.get("arguments")
+            case "child":
+                asked = data.get("delegation") or {}
+                step.about = asked.get("brief") or asked.get("input")
+            case "input":
+                step.about = {name: data[name] for name in ("question", "schema") if name in data}
+            case "value":
+                step.about, step.result = data.get("name"), data.get("value")
+            case _:
+                step.about = dict(data)
+        self._turn(agent, scope_of(call), at).steps.append(step)
+        if kind in COMPLETES.values():
+            step.interval = at, None
+            self._open[call] = step
+        elif kind == "child.finished":
+            self._ended(step, entry, data, at)
+        else:
+            step.status = "ok"
+
+    def _turn(self, agent: str, scope: str, at: int) -> Turn:
+        """Return the turn that a step of a task follows: its own last, or one of the task above.
+
+        A conversation of a watched command has turns of its own alone; a step of no task follows
+        the last turn of the agent.
+        """
+        known = self.turns.setdefault(agent, [])
+        if not scope and known:
+            return known[-1]
+        while self._profile is None and scope and scope not in self._last:
+            scope = scope_above(scope)
+        if scope in self._last:
+            return self._last[scope]
+        if not known or known[0].n:
+            known.insert(0, Turn(n=0, interval=(at, at), status="ok"))
+        return known[0]
+
+    def _ended(self, one: Turn | Step, entry: Entry, data: Mapping[str, Any], at: int) -> None:
+        one.entries = [*dict.fromkeys((*one.entries, entry.seq))]
+        if entry.kind == "effect.late":
+            return
+        one.interval = one.interval[0], at
+        told = data.get("outcome") or data
+        one.status, one.error = str(told.get("status") or "ok"), told.get("error")
+        if entry.kind == "effect.cancelled":
+            one.status = "cancelled"
+        elif isinstance(one, Turn):
+            one.answer, one.usage = data.get("message"), data.get("usage") or {}
+            one.says = words_of((one.answer or {}).get("content"))
+            if one.answer is not None:
+                self._chains.after(one.end, [one.answer])
+        else:
+            names = ("result", "output", "answer", "summary")
+            one.result = next((told[name] for name in names if name in told), None)
+            if self._profile is not None and self._profile.is_failure(one.result):
+                one.status = "error"
+        if entry.kind == "child.finished":
+            assert isinstance(one, Step)
+            if (ended := self._times.ended(entry)) is None:
+                self.unsure[entry.call or ""] = one, at
+            else:
+                one.interval = one.interval[0], ended
+        if entry.kind in COMPLETES:
+            self._open.pop(entry.call or "", None)
+
+
+def words_of(content: Any) -> str:
+    """Return the text of a message's content, a task or a result: of parts, one after the other."""
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(words_of, content)))
+    if isinstance(content, dict):
+        found = (content[name] for name in ("text", "content", "parts") if name in content)
+        return words_of(next(found, None)) or text_of_json(content)
+    return "" if content is None else text_of_json(content)

@@ -24,6 +24,7 @@ from refold.engine.events.events import MESSAGES
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
+from refold.engine.observed.binding import FOLDERS
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.links import Links
 from refold.engine.observed.observer import CONVERSATION, TOOLS, is_end
@@ -33,6 +34,7 @@ from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, name_of_root, place_in, text_of
+from refold.replay.run.agents import TASKS
 from refold.replay.run.file_uses import ROOT, FileUses
 from refold.replay.run.reading import AgentWork, Reading, Span, members
 from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode
@@ -45,9 +47,6 @@ _SEALED: Final = re.compile(r"[\w+/=-]{60,}")
 
 GIVEN_UP: Final = "given up"
 """Why a request has no answer that the program did not wait for."""
-
-_TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
-"""Members of a delegating call that describe the task; the first one present is used."""
 
 
 @attrs.frozen
@@ -109,7 +108,7 @@ class _Talk(AgentWork):
 class WatchedLog(Reading):
     """Reads one log."""
 
-    UNKEPT = Reading.UNKEPT | {"_profile", "_steady", "_shown", "_beside", "_roots", "_open"}
+    UNKEPT = Reading.UNKEPT | {"profile", "_steady", "_shown", "_beside", "_roots", "_open"}
 
     def __init__(self, path: Path, prices: Prices | None = None) -> None:
         super().__init__(path, prices)
@@ -134,7 +133,8 @@ class WatchedLog(Reading):
         """By open request: the chain digest of all that was asked."""
 
     @functools.cached_property
-    def _profile(self) -> Profile:
+    def profile(self) -> Profile:
+        """The profile that the recording had."""
         return NO_PROFILE if self.started is None else Profile.in_rules(self.started.rules)
 
     @functools.cached_property
@@ -176,11 +176,11 @@ class WatchedLog(Reading):
             case events.ToolCalled() as called:
                 self._called(self._talk(call, entry), call, called)
             case events.ToolReturned(result=result, error=error) if call in self._calls:
-                is_failed = error is not None or self._profile.is_failure(result)
+                is_failed = error is not None or self.profile.is_failure(result)
                 said = result if error is None else error.get("message")
                 ended = "failed" if is_failed else "completed"
                 self._calls[call] = attrs.evolve(self._calls[call], status=ended)
-                refused = self._profile.is_refusal(said)
+                refused = self.profile.is_refusal(said)
                 self._talks[scope_of(call)].ended(call, failed=is_failed, refused=refused)
             case _:
                 pass
@@ -198,6 +198,17 @@ class WatchedLog(Reading):
             raise EventMalformed(events.FOLDER, "", error.expected, error.found) from None
         if isinstance(said, FolderChanged):
             self._files.take(said)
+
+    @property
+    def folder(self) -> str:
+        """The folder that the command worked in."""
+        folders = (self.started.rules.get(FOLDERS) or {}) if self.started is not None else {}
+        return str(folders.get("folder") or "")
+
+    @property
+    def asides(self) -> dict[str, list[str]]:
+        """By the conversation above: the scopes of requests beside the work."""
+        return {above: [each.scope for each in talks] for above, talks in self._beside.items()}
 
     # --- conversations -------------------------------------------------------------------
 
@@ -226,7 +237,7 @@ class WatchedLog(Reading):
     def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
         opening = self._openings.get(at, _Opening())
         for message in messages:
-            at, opening = digest.chained(at, message), opening.then(message, self._profile)
+            at, opening = digest.chained(at, message), opening.then(message, self.profile)
             self._openings[at] = opening
         return at
 
@@ -280,7 +291,7 @@ class WatchedLog(Reading):
 
     def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
         talk.called(call, called.tool)
-        whom = delegated(called.tool, called.arguments, self._profile)
+        whom = delegated(called.tool, called.arguments, self.profile)
         self._calls[call] = _leaf(call, called.tool, called.arguments, whom)
         if whom is not None:
             self._delegating.add(call)
@@ -318,7 +329,7 @@ class WatchedLog(Reading):
             if self._links.standing(scope) == "dropped":
                 talk = attrs.evolve(known, agent="", opener="", tool="", how="")
             system = talk.opening.system if talk.opening is not None else ""
-            is_beside = talk.is_probe or self._profile.is_aside(system)
+            is_beside = talk.is_probe or self.profile.is_aside(system)
             if is_beside and scope not in above and not talk.opener:
                 self._beside.setdefault(self._links.above(scope), []).append(talk)
             else:
@@ -351,7 +362,7 @@ class WatchedLog(Reading):
                 is_done = scope in self._links.past and leaf.status == UNFINISHED
                 status = "completed" if is_done else leaf.status
                 # What a known program hands over, it asks here: nothing was asked.
-                status = REFUSED if status == "failed" and self._profile.name else status
+                status = REFUSED if status == "failed" and self.profile.name else status
                 nodes.append(attrs.evolve(leaf, depth=depth, status=status))
         return tuple(nodes)
 
@@ -367,8 +378,8 @@ class WatchedLog(Reading):
         if is_open:
             own["last_failed"] = ""
         return RunNode(
-            name=name_of_root(talk.scope, talk.agent, self._roots, self._profile)
-            or beginning(self._profile.plain(opening.system))
+            name=name_of_root(talk.scope, talk.agent, self._roots, self.profile)
+            or beginning(self.profile.plain(opening.system))
             or (f"conversation {number}" if number.isdigit() else number),
             agent=talk.agent,
             brief=self._brief(talk.opener, opening.user),
@@ -407,9 +418,9 @@ class WatchedLog(Reading):
 
     def _brief(self, opener: str, said: str) -> str:
         """Return a conversation's task: its first user message, or its opening call's text."""
-        plain = self._profile.plain(said)
+        plain = self.profile.plain(said)
         known = self._calls.get(opener)
-        told = known.brief if known is not None and self._profile.name else ""
+        told = known.brief if known is not None and self.profile.name else ""
         is_said = plain and plain != ENCRYPTED and told in plain
         return plain if is_said else told or plain or said
 
@@ -421,7 +432,7 @@ class WatchedLog(Reading):
 
 def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -> RunNode:
     agent = whom or ""
-    brief = next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
+    brief = next((said for name in TASKS if isinstance(said := arguments.get(name), str)), "")
     return RunNode(
         name=agent or tool,
         agent=agent,

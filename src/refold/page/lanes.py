@@ -1,7 +1,6 @@
 """Lays out a lane for each run or conversation, with bars for its calls, on one clock.
 
-A log's times count from its first line by the clock that never jumps; logs, and parts of one that
-continued in another process, are placed by the wall clock. Rules: CONTRACT.md §14.16.
+Rules: CONTRACT.md §14.16.
 """
 
 import re
@@ -19,12 +18,10 @@ from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log.blobs import is_marked
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.asked_items import named
+from refold.replay.index.times import LogTimes
 
 BARS_MAX: Final = 5_000
 """Of a lane: the longest; the rest is counted."""
-
-_CLOCKS_APART_US: Final = 1_000_000
-"""Wall clocks that were set between two logs differ by more; two readings of one by less."""
 
 _BLOB: Final = re.compile(rb'\{"\$blob":"([0-9a-f]{64})","bytes":(\d{1,12})\}')
 """As a log writes it; who writes the same as text of his own names a blob that is not there."""
@@ -91,39 +88,6 @@ class Lane:
             "bars": kept,
             "left_out": len(self.bars) - len(kept),
         }
-
-
-class LogTimes:
-    """Times of the entries of one log, in microseconds since the root's first entry."""
-
-    def __init__(self, origin_us: tuple[int, int]) -> None:
-        """Begin a log; the root's first entry was written at `origin_us`, by wall and offset."""
-        self._origin_us = origin_us
-        self._offset_us = 0
-        self._last_us = 0
-
-    def at(self, entry: Entry) -> int:
-        """Return the time of an entry; for one without, the time of the last."""
-        wall, mono = entry.meta.get("wall_us"), entry.meta.get("mono_us")
-        if type(wall) is not int or type(mono) is not int:
-            return self._last_us
-        if entry.kind in ("run.started", "run.resumed"):  # maybe another machine, another clock
-            offset_us = wall - mono
-            is_same = abs(offset_us - self._origin_us[1]) < _CLOCKS_APART_US
-            self._offset_us = (self._origin_us[1] if is_same else offset_us) - self._origin_us[0]
-        self._last_us = mono + self._offset_us
-        return self._last_us
-
-    def ended(self, entry: Entry) -> int | None:
-        """Return the end time of the child that an entry delivers; `None` if unknown."""
-        ended = entry.meta.get("ended_us")
-        return ended + self._offset_us if type(ended) is int else None
-
-
-def origin_of(first: Entry) -> tuple[int, int]:
-    """Return when a log began by the wall clock, and how far that is ahead of the other."""
-    wall, mono = (int(first.meta.get(name, 0)) for name in ("wall_us", "mono_us"))
-    return wall, wall - mono
 
 
 def read_lane(

@@ -22,12 +22,13 @@ from refold.engine.log.lock import is_locked
 from refold.engine.log.names import child_path
 from refold.engine.workspace.paths import as_text
 from refold.page.critical import Link, critical_path
-from refold.page.lanes import Lane, origin_of, read_lane, sound
+from refold.page.lanes import Lane, read_lane, sound
 from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
 from refold.replay.index.standing import STANDINGS, WORDS
+from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import OpenedRun
@@ -176,7 +177,7 @@ class OneRun:
         The first in which a model was asked; of a watched command, the one with most below it.
         """
         scopes = [each["scope"] for each in self.threads]
-        main = self.run.main.scope or next(filter(None, scopes), None)
+        main = self.run.main.node.scope or next(filter(None, scopes), None)
         return scopes.index(main) if main in scopes else 0
 
     def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:

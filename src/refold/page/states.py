@@ -14,7 +14,7 @@ from refold.engine.log.reader import Entry
 from refold.engine.state.digests import state_json
 from refold.engine.state.folding import Fold
 from refold.engine.state.rules import Talk
-from refold.engine.state.run_state import ChildState, Conversation, RunState, Turn
+from refold.engine.state.run_state import ChildState, Conversation, RunState, TalkPoint
 from refold.replay.difference.pointer_diff import Difference, differences
 
 _SIGNS: Final = {"added": "+", "removed": "-", "changed": "="}
@@ -55,7 +55,7 @@ class _Known:
 
     place: int
     shown: dict[str, Any] = attrs.field(factory=dict)
-    turns: list[Turn] = attrs.field(factory=list)
+    turns: list[TalkPoint] = attrs.field(factory=list)
 
 
 def _small(fold: Fold) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from refold.engine.state.run_state import (
     OpenCall,
     RunState,
     Seal,
+    TalkPoint,
     ToolCount,
-    Turn,
 )
 
 USER = {"role": "user", "content": "hello"}
@@ -122,9 +122,9 @@ def test_a_conversation_holds_where_messages_are_and_the_digest_of_them_all() ->
             "",
             0,
             (
-                Turn(1, 1, chained(USER)),
-                Turn(2, 2, head),
-                Turn(3, 3, chained(USER, REPLY, MORE)),
+                TalkPoint(1, 1, chained(USER)),
+                TalkPoint(2, 2, head),
+                TalkPoint(3, 3, chained(USER, REPLY, MORE)),
             ),
         ),
     )
@@ -161,7 +161,7 @@ def test_a_new_conversation_replaces_the_last_of_its_scope() -> None:
     )
 
     (talk,) = state.conversations
-    assert talk.turns == (Turn(3, 1, chained(MORE)),)
+    assert talk.turns == (TalkPoint(3, 1, chained(MORE)),)
 
 
 def test_a_failed_answer_adds_no_message() -> None:

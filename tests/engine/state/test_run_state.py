@@ -2,7 +2,7 @@ import pickle
 
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Usage
-from refold.engine.state.run_state import Conversation, Left, RunState, ToolCount, Turn
+from refold.engine.state.run_state import Conversation, Left, RunState, TalkPoint, ToolCount
 
 
 def test_what_is_left_is_the_caps_less_what_was_used() -> None:
@@ -43,7 +43,7 @@ def test_tools_used_are_in_the_order_of_first_use() -> None:
 def test_a_conversation_without_turns_is_its_prefix() -> None:
     """Chain and length are those of the last entry that stores messages, or of the prefix."""
     bare = Conversation("0", "p", 3)
-    grown = Conversation("0", "p", 3, (Turn(7, 5, "q"),))
+    grown = Conversation("0", "p", 3, (TalkPoint(7, 5, "q"),))
 
     assert (bare.chain, bare.messages) == ("p", 3)
     assert (grown.chain, grown.messages) == ("q", 5)

@@ -11,7 +11,8 @@ from refold.engine.log.names import tree
 from refold.replay.run.opened_run import OpenedRun
 from tests.support.fixtures import LOGS
 
-_KEPT: Final = [LOGS / f"{name}.jsonl" for name in ("delegating", "everything", "watched")]
+_NAMES: Final = ("delegating", "everything", "timing", "watched")
+_KEPT: Final = [LOGS / f"{name}.jsonl" for name in _NAMES]
 
 
 @given(
@@ -35,6 +36,7 @@ def test_a_run_that_grows_is_read_as_if_it_had_been_read_once(
             growing.read()
 
             whole = OpenedRun(copies[log])
+            assert growing.as_json() == whole.as_json()
             assert growing.tree == whole.tree
             assert growing.unsettled == whole.unsettled
             assert growing.totals == whole.totals

@@ -11,16 +11,13 @@ import refold
 from refold.engine.errors import UsageError
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.ports import ModelRequest
+from refold.replay.index.chains import Chains
 from refold.replay.run.opened_run import OpenedRun
-from refold.replay.run.turns import AgentTurn, turns
+from refold.replay.run.turns import Turn
 from tests.support.fixtures import LOGS
 
 _MESSAGES: Any = st.lists(st.builds(lambda word: {"content": word}, st.sampled_from("abc")))
 _WATCHED: Final = LOGS / "watched.jsonl"
-
-
-def _turn(number: int, messages: list[Any], answer: Any = None) -> AgentTurn:
-    return AgentTurn(number=number, entry=0, model="m", messages=tuple(messages), answer=answer)
 
 
 @given(_MESSAGES, _MESSAGES, st.none() | st.just({"content": "a"}))
@@ -28,7 +25,9 @@ def test_what_changed_leads_from_one_prompt_to_the_other(
     before: list[Any], after: list[Any], answer: Any
 ) -> None:
     """Without what is dropped it is the one, and without what is added the other."""
-    told = _turn(2, after).since(_turn(1, before, answer))
+    chains = Chains()
+    first = Turn(n=1, interval=(0, 0), chains=chains, end=chains.after("", before), answer=answer)
+    told = Turn(n=2, interval=(0, 0), chains=chains, end=chains.after("", after)).since(first)
     marked = list(told.marked())
 
     assert [each for sign, each in marked if sign != "-"] == after
@@ -52,22 +51,23 @@ def test_a_prompt_is_what_the_model_was_given(tmp_path: Path) -> None:
         run.model([talk[0], {"role": "user", "content": "summary"}, *talk[-2:]])
 
     log = refold.record(program, None, log=tmp_path / "a.jsonl", model=FunctionModel(answered)).log
-    found = turns(log)
+    found = OpenedRun(log).main.turns
 
     assert [list(each.messages) for each in found] == asked
     assert [each.status for each in found] == ["ok"] * 3
-    assert found[1].since(found[0]).added == ({"role": "user", "content": "two"},)
-    last = found[2].since(found[1])
+    assert [each.says for each in found] == ["answer 1", "answer 2", "answer 3"]
+    assert found[1].added == ({"role": "user", "content": "two"},)
+    last = found[2]
     assert (last.kept, last.kept_at_end, len(last.dropped), len(last.added)) == (1, 2, 2, 1)
 
 
 def test_turns_of_a_watched_command_are_those_of_one_conversation() -> None:
     run = OpenedRun(_WATCHED)
 
-    lead, cook = run.turns(run.main), run.turns(run.agent("cook", "--agent"))
+    lead, cook = run.main.turns, run.agent("cook", "--agent").turns
 
     assert len(lead) == 2
-    assert [each.status for each in run.turns(run.agent("hiker", "--agent"))] == ["error", "ok"]
+    assert [each.status for each in run.agent("hiker", "--agent").turns] == ["error", "ok"]
     (asked,) = cook
     assert asked.messages[-1]["content"] == "Find a place to eat near the harbour"
     assert asked.answer is not None

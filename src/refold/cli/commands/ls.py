@@ -193,7 +193,7 @@ def _is_notable(run: ListedRun) -> bool:
 
     try:
         with opened_log(run.path) as opened:
-            nodes = OpenedRun(opened.path).agents
+            nodes = [each.node for each in OpenedRun(opened.path).agents]
     except LogError as error:
         output.complain(f"{run.log} cannot be searched: {error}")
         return False

@@ -31,7 +31,7 @@ from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.reading import Reading
 from refold.replay.run.run_node import CANCELLED, COMPLETED, RunNode
 from refold.replay.run.totals import below, totals
-from refold.replay.run.turns import AgentTurn
+from refold.replay.run.turns import Turn
 
 _PAGE: Final = """
 Examples:
@@ -178,19 +178,22 @@ def _turn(log: OpenedLog, name: str, number: int, against: int | None) -> int:
 
     run = OpenedRun(log.path)
     agent = run.agent(name, "--agent") if name else run.main
-    all_of = run.turns(agent)
+    all_of = [each for each in agent.turns if each.n]
 
-    def one(option: str, at: int) -> AgentTurn:
+    def one(option: str, at: int) -> Turn:
         if not 1 <= at <= len(all_of):
             found = words.counted(len(all_of), "turn")
             raise click.UsageError(f"{option} {at}: the agent {agent.name} has {found}")
         return all_of[at - 1]
 
     chosen = one("--turn", number if number >= 0 else len(all_of) + 1 + number)
-    before = chosen.number - 1 if against is None else against
-    told = chosen.since(one("--against", before) if before else None)
-    who = {"agent": agent.name, "scope": agent.scope, "log": log.shown(agent.log or log.path)}
-    document = who | {"turns": len(all_of), "turn": told.as_json()}
+    told = chosen
+    if against is not None:
+        told = chosen.since(one("--against", against) if against else None)
+    node = agent.node
+    who = {"agent": agent.name, "scope": node.scope, "log": log.shown(node.log or log.path)}
+    whole = told.as_json() | {"messages": [*told.messages], "answer": told.answer}
+    document = who | {"turns": len(all_of), "turn": whole}
     return output.answer(document, lambda: print_turn(told, agent.name, len(all_of)))
 
 

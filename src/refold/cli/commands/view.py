@@ -137,7 +137,7 @@ class FolderOfRuns:
         counts = {
             "subagents": told["subagents"],
             "failed": told["failed"],
-            "models": sorted({model for node in read.agents for model in node.models}),
+            "models": sorted({model for each in read.agents for model in each.node.models}),
             **told["all"],
             "tokens": tokens(read.tree.usage),
         }

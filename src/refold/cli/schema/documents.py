@@ -39,7 +39,7 @@ from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.turns import AgentTurn
+from refold.replay.run.turns import Step, Turn
 from refold.replay.testing.tripwire import Finding
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
@@ -91,7 +91,10 @@ def _explore() -> Schema:
 
 def _turn() -> Schema:
     who = dict.fromkeys(("agent", "scope", "log"), TEXT)
-    return record({**who, "turns": COUNT, "turn": _of(AgentTurn)})
+    interval = list_of(or_null(COUNT))
+    known = {**_known(), Step: derived(Step, interval=interval)}
+    own = {"messages": list_of(OBJECT), "answer": or_null(OBJECT)}
+    return record({**who, "turns": COUNT, "turn": derived(Turn, known, interval=interval, **own)})
 
 
 def _sensitivity() -> Schema:

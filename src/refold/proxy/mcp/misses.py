@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import parts_of
 from refold.engine.observed.mcp_messages import PREFIX, McpRequest
-from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
+from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Category, Divergence, between
 
@@ -102,7 +102,7 @@ def answered_otherwise(
     record: McpRecord,
     server: str,
     cue: Cue,
-    step: Step,
+    step: CueStep,
     pair: tuple[McpRequest, McpRequest],
 ) -> Divergence:
     """Return a client's changed answer to a request of the server."""

@@ -35,7 +35,7 @@ _CHANGED: Final = re.compile(r"notifications/(\w+)/list_changed")
 
 
 @attrs.define(kw_only=True)
-class Step:
+class CueStep:
     """One thing that the server did, or waited for."""
 
     kind: Literal["notification", "request", "text", "response", "wait", "end"]
@@ -61,8 +61,8 @@ class Cue:
     request: McpRequest | None = None
     key: str = ""
     """The key of a request for matching, volatile rules applied."""
-    steps: list[Step] = attrs.field(factory=list)
-    following: list[Step] = attrs.field(factory=list)
+    steps: list[CueStep] = attrs.field(factory=list)
+    following: list[CueStep] = attrs.field(factory=list)
     """What came after its response, and belongs to no request."""
     is_served: bool = False
     is_over: bool = False
@@ -219,7 +219,7 @@ class _Reading:
                 self._scopes[scope_of(call)].cues.append(cue)
             case ToolReturned():
                 data = _response(event)
-                self._cues[call].steps.append(Step(kind="response", data=data, seq=seq))
+                self._cues[call].steps.append(CueStep(kind="response", data=data, seq=seq))
                 self._cues[call].is_over = True
             case EffectCancelled():
                 self._cues[call].is_over = True
@@ -241,21 +241,21 @@ class _Reading:
                 cue = Cue(kind="notification", name=data["method"], seq=seq)
                 connection.cues.append(cue)
             case "client", "response" if cause in self._asks:
-                _add(cue, Step(kind="wait", data=data, seq=seq, asks=cause))
+                _add(cue, CueStep(kind="wait", data=data, seq=seq, asks=cause))
             case "server", "ended":
                 connection.exit_code = data.get("exit_code")
                 if data["left"] == "server":
-                    _add(cue, Step(kind="end", data=data, seq=seq))
+                    _add(cue, CueStep(kind="end", data=data, seq=seq))
             case "server", "request":
                 self._asks.add(seq)
-                _add(cue, Step(kind="request", data=data, seq=seq, asks=seq))
+                _add(cue, CueStep(kind="request", data=data, seq=seq, asks=seq))
             case "server", "response" if call in self._cues:  # by a stream that took up another
-                cue.steps[-1] = Step(kind="response", data=_answer(data), seq=seq)
+                cue.steps[-1] = CueStep(kind="response", data=_answer(data), seq=seq)
             case "server", ("notification" | "text") as kind:
                 asks = cause if data.get("method") == "notifications/cancelled" else None
                 if changed := _CHANGED.fullmatch(str(data.get("method"))):
                     connection.changed[changed[1]] = seq
-                _add(cue, Step(kind=kind, data=data, seq=seq, asks=asks))
+                _add(cue, CueStep(kind=kind, data=data, seq=seq, asks=asks))
             case _:
                 pass
 
@@ -278,7 +278,7 @@ class _Reading:
             cue.key = compared_key(cue.request, self._rules)
 
 
-def _add(cue: Cue, step: Step) -> None:
+def _add(cue: Cue, step: CueStep) -> None:
     (cue.following if cue.is_over or cue.kind != "request" else cue.steps).append(step)
 
 

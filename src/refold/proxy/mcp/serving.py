@@ -24,7 +24,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping, only_lists
+from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping, only_lists
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
@@ -115,7 +115,7 @@ class _Running:
     """A cue whose steps are being gone through."""
 
     cue: Cue
-    steps: list[Step]
+    steps: list[CueStep]
     channel: str
     id: Json = None
     token: Json = None
@@ -242,7 +242,7 @@ class _Served:
         else:
             self._running.append(running)  # held, until the client gives up on it
 
-    def _step(self, step: Step, running: _Running) -> bool:
+    def _step(self, step: CueStep, running: _Running) -> bool:
         """Do one step; return whether to continue."""
         match step.kind:
             case "wait":
@@ -263,7 +263,7 @@ class _Served:
                 self._send(self._message(step, running), running.channel)
         return True
 
-    def _message(self, step: Step, running: _Running) -> dict[str, Any]:
+    def _message(self, step: CueStep, running: _Running) -> dict[str, Any]:
         message: dict[str, Any] = {"method": step.data["method"]}
         if step.kind == "request":
             number = len(self._ids) + 1
@@ -276,7 +276,7 @@ class _Served:
             message["params"] = params
         return message
 
-    def _tied(self, params: dict[str, Any], step: Step, running: _Running) -> dict[str, Any]:
+    def _tied(self, params: dict[str, Any], step: CueStep, running: _Running) -> dict[str, Any]:
         """Return parameters with the ids of now."""
         method = step.data["method"]
         if method == "notifications/progress" and "progressToken" not in params:
@@ -287,7 +287,7 @@ class _Served:
             return messages.with_subscription(params, running.id)
         return params
 
-    def _is_as_recorded(self, step: Step, running: _Running) -> bool:
+    def _is_as_recorded(self, step: CueStep, running: _Running) -> bool:
         """Return whether the client answers the server as it did; refuse the rest if not."""
         said = self._responses[step.asks or 0]
         before: dict[str, Any] = {
