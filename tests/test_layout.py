@@ -266,7 +266,7 @@ SHELL: Final = {
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
     "engine/workspace/store.py": ("files", "keeps contents in a repository of its own"),
-    "engine/workspace/inside.py": ("files random", "reads and writes a folder, inside it"),
+    "engine/workspace/inside.py": ("files", "reads and writes a folder, inside it"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),
     "engine/workspace/made.py": ("clock files", "lists the object stores of git"),

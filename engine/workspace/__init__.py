@@ -14,7 +14,6 @@ CONTRACT.md §16.16.
     made         finds commits and tags that are new in the object stores
     store        keeps contents as objects of git
     scanning     scans a folder on disk
-    diffs        differences of two contents, in lines
     watching     the folder while a command works in it
     contents     the contents of a tree's files
     packing      finds git objects that a folder needs, and packs them

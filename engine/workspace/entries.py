@@ -384,6 +384,12 @@ class FolderState:
         bases = self.started.tree.bases if self.started is not None else ()
         return FileTree.of(bases, self._differs.values())
 
+    @property
+    def left(self) -> str:
+        """What is now at each path that has changed, as lines of a tree; `gone` for nothing."""
+        now = ((path, self._differs.get(path, self._in_base[path])) for path in self.states)
+        return FileTree.of((), (one or TreeEntry(path, "", "gone") for path, one in now)).text
+
     def apply(self, entry: FolderEntry) -> None:
         """Take the next entry.
 

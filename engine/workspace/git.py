@@ -69,9 +69,21 @@ LONG_LIMIT: Final = 3600.0
 """Seconds for an answer that needs the whole history."""
 _GIT_KINDS: Final[Mapping[str, Kind]] = {"blob": "git", "commit": "commit"}
 
+_CONFIG: Final = """[core]
+\tprotectHFS = false
+\tprotectNTFS = false
+\tfsync = none
+\tlooseCompression = 0
+[fastimport]
+\tunpackLimit = 0
+"""
+"""Which names may be recorded is decided before git is asked, and `add_pack` syncs packs."""
+_PLAIN: Final = "* -text -eol -filter -ident -working-tree-encoding !diff\n"
+
 CONTENT_MAX: Final = 256 * 1024**2
 """Bytes of one file: a stranger's pack may hold gigabytes in a few kilobytes."""
 _CHUNK: Final = 1 << 20
+_SHA1: Final = 40
 _FOLDER: Final = b"040000 "
 _QUOTED: Final = re.compile(r'["\\]')
 
@@ -103,19 +115,30 @@ class Git:
     """Of a repository elsewhere, which is this process's; empty: `.git` in the work tree."""
     index: str = ""
     """Another index than the repository's own."""
+    width: int = 40
+    """Digits of an id; of a repository of this process alone."""
 
     @classmethod
-    def made(cls, top: Path, apart: Path, kind: str = "sha1") -> Self:
+    def made(cls, top: Path, apart: Path, width: int = 40, *, is_plain: bool = True) -> Self:
         """Make an empty repository for a work tree: `.git` in another folder.
+
+        Its ids have 40 or 64 digits. One that `is_plain` takes files byte by byte.
 
         Raises:
             GitFailed: it cannot be made.
         """
         apart.mkdir(parents=True, exist_ok=True)
-        git = cls(top, str(apart.resolve() / ".git"))
+        git = cls(top, str(apart.resolve() / ".git"), width=width)
         begin = ["git", f"--git-dir={git.git_dir}"]
+        kind = "sha256" if width > _SHA1 else "sha1"
         init = "init", "-q", "--template=", f"--object-format={kind}"
         _run(apart, begin, init, git.variables())
+        if is_plain:
+            own = Path(git.git_dir)
+            with (own / "config").open("a") as file:
+                file.write(_CONFIG)
+            (own / "info").mkdir()
+            (own / "info" / "attributes").write_text(_PLAIN)
         return git
 
     def variables(self, lent: Iterable[Path] = ()) -> dict[str, str]:
@@ -165,6 +188,26 @@ class Git:
             return os.fsdecode(self.said(*arguments)).removesuffix("\n")
         except GitFailed:
             return ""
+
+    def index_as(self, files: Iterable[tuple[str, TreeEntry | None]]) -> None:
+        """Give paths of an index other entries, `None` for none, and note the times of its files.
+
+        Raises:
+            GitFailed: git failed.
+        """
+        none = f"0 {'0' * self.width}"
+        named = ((path, none if one is None else f"{one.mode} {one.value}") for path, one in files)
+        if given := os.fsencode("".join(f"{told}\t{path}\0" for path, told in named)):
+            self.said("update-index", "-z", "--index-info", given=given)
+        self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # code 1: some differ
+
+    def tree_of_index(self) -> str:
+        """Return the id of the git tree of an index.
+
+        Raises:
+            GitFailed: git failed.
+        """
+        return self.said("write-tree", "--missing-ok").decode().strip()
 
     def settings(self) -> dict[str, str]:
         """Return those of `SETTINGS` that hold in this repository, also by the user's own files.
@@ -398,7 +441,7 @@ def object_folders(git: Git) -> list[Path]:
 
 def blob_id(content: bytes, length: int = 40) -> str:
     """Return the id that git gives a blob: of 40 hex digits, or of 64 in newer repositories."""
-    kind = hashlib.sha1 if length == 40 else hashlib.sha256  # noqa: PLR2004 - of a SHA-1
+    kind = hashlib.sha1 if length == _SHA1 else hashlib.sha256
     found = kind(b"blob %d\0" % len(content), usedforsecurity=False)
     found.update(content)  # apart: a large content is in memory once
     return found.hexdigest()

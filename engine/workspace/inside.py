@@ -150,43 +150,6 @@ class Inside:
         except ValueError:
             raise FolderRefused(paths.as_text(path), "the text of a link", "NUL in it") from None
 
-    def put(self, path: str, mode: str, content: bytes) -> None:
-        """Create or replace a file, a link or a folder; an empty mode removes it.
-
-        A folder that has other files stays, and a file that stays executable, or stays not
-        executable, keeps its permissions.
-
-        Raises:
-            FolderRefused: the path leads through a file or a link.
-            OSError: the system refuses to write.
-        """
-        if mode == FOLDER:
-            return self.make(path, mode, content)
-        if not mode:
-            return self._remove(path)
-        name, folder = self._at(path, makes=True)
-        beside = f".refold-{os.urandom(4).hex()}"
-        _made(beside, folder, mode, content)
-        try:
-            if mode != LINK:
-                before = self.held(path)
-                may = int(mode, 8) & 0o777
-                if before is not None and before.mode == mode:
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-                    may = stat.S_IMODE(found)
-                os.chmod(beside, may, dir_fd=folder)
-            os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            os.unlink(beside, dir_fd=folder)
-            raise
-        return None
-
-    def _remove(self, path: str) -> None:
-        with contextlib.suppress(OSError):  # a folder that has other files yet
-            name, folder = self._at(path)
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-            (os.rmdir if stat.S_ISDIR(found) else os.unlink)(name, dir_fd=folder)
-
     def take(self, source: Path, path: str) -> None:
         """Give a path to a file or a folder that is elsewhere on the same file system.
 

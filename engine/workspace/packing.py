@@ -32,8 +32,6 @@ _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _TAKE_IN: Final = ("index-pack", "--stdin", f"--max-input-size={TOTAL_MAX}")
 """Without git's check of objects: many a repository has commits of early versions of git
 that it refuses. Names in trees are looked at where they are read."""
-_SHA1: Final = 40
-"""Digits of an id."""
 _STASH: Final = "refs/stash"
 
 
@@ -227,8 +225,7 @@ def packed_repository(
         ContentMissing: a pack is damaged.
         GitFailed: git cannot be run.
     """
-    kind = "sha256" if ids and len(ids[0]) > _SHA1 else "sha1"
-    git = Git.made(into, into, kind)
+    git = Git.made(into, into, len(ids[0]) if ids else 40)
     for pack in [one for one in packs_of(log) if one not in {*passes}]:
         try:
             with pack.open("rb") as file:

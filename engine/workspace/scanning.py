@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
@@ -252,7 +252,7 @@ class Scanner:
             known.excluding, known.lent = user.excluding(), object_folders(user)
         self._seen.add(at)
         listed = known.ask.lines(*_LIST, "-m", "-o", *self._excluding(known))
-        lines, looked_at, known.looked_at = list[str](), known.looked_at, set()
+        found, looked_at, known.looked_at = dict[str, TreeEntry | None](), known.looked_at, set()
         for path in dict.fromkeys([*looked_at, *listed]):
             whole = _joined(at, path.rstrip("/"))
             if path.endswith("/"):
@@ -264,17 +264,14 @@ class Scanner:
                 if entry is not None and entry.kind == "out":
                     self._out[whole] = entry
                     known.looked_at.add(path)
-                lines.append(store.line(path, None if whole in self._out else entry))
-        lines += self._submodules(at, known, store)
+                found[path] = None if whole in self._out else entry
+        found |= self._submodules(at, known, store)
         store.keep()
-        if lines:
-            _update(known.ask, lines)
-        if lines or known.is_new:  # the user's repository may lose its trees
-            tree, known.is_new = (
-                known.ask.said("write-tree", "--missing-ok").decode().strip(),
-                False,
-            )
-            self._compare(at, known, tree)
+        if found:
+            known.ask.index_as(found.items())
+        if found or known.is_new:  # the user's repository may lose its trees
+            known.is_new = False
+            self._compare(at, known, known.ask.tree_of_index())
         if self._is_first:
             self._set_apart(at, known)
         if user is None:
@@ -306,19 +303,20 @@ class Scanner:
             elif is_key(path):
                 known.looked_at.add(path)
             self._by_git += not told.startswith(_GITLINK)
-        _update(ask, (store.line(path, None) for path in known.looked_at))
+        ask.index_as((path, None) for path in known.looked_at)
         known.looked_at.update(path for path, *_ in _staged(user, commit))
         return known
 
-    def _submodules(self, at: str, known: _Known, store: Store) -> Iterator[str]:
-        """Look at submodules; yield lines for those whose commit is not as in the index."""
+    def _submodules(
+        self, at: str, known: _Known, store: Store
+    ) -> Iterator[tuple[str, TreeEntry | None]]:
+        """Look at submodules; yield those whose commit is not as in the index."""
         for path, (start, held) in known.submodules.items():
             whole = _joined(at, path)
             now = self._within(whole, store) or start if self._is_folder(whole) else ""
             if now != held:
                 known.submodules[path] = start, now
-                entry = TreeEntry(whole, _GITLINK, "commit", now) if now else None
-                yield store.line(path, entry)
+                yield path, TreeEntry(whole, _GITLINK, "commit", now) if now else None
 
     def _excluding(self, known: _Known) -> list[str]:
         found = (one for one in known.excluding if one.is_file())
@@ -488,13 +486,6 @@ class Scanner:
 
 def _joined(at: str, path: str) -> str:
     return f"{at}/{path}" if at else path
-
-
-def _update(ask: Git, lines: Iterable[str]) -> None:
-    """Write lines to an index, and let git note the times of files: it need not read them again."""
-    if given := os.fsencode("".join(lines)):
-        ask.said("update-index", "-z", "--index-info", given=given)
-    ask.line("update-index", "-q", "--refresh", "--ignore-submodules")  # code 1: some differ
 
 
 def _staged(user: Git, commit: str) -> list[Staged]:

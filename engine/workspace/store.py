@@ -15,18 +15,7 @@ from refold.engine.log.beside import add_pack
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.git import LONG_LIMIT, Git, blob_id
 from refold.engine.workspace.left_out import WITHOUT_GIT
-from refold.engine.workspace.tree import TreeEntry
 
-_CONFIG: Final = """[core]
-\tprotectHFS = false
-\tprotectNTFS = false
-\tfsync = none
-\tlooseCompression = 0
-[fastimport]
-\tunpackLimit = 0
-"""
-"""Which names may be recorded is decided before git is asked, and `add_pack` syncs packs."""
-_PLAIN: Final = "* -text -eol -filter -ident -working-tree-encoding !diff\n"
 _EMPTY: Final = {
     "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -49,13 +38,13 @@ class Store:
             GitFailed: git cannot be run.
         """
         self._made = tempfile.TemporaryDirectory(prefix="refold-")
+        self.width = 64 if kind == "sha256" else 40
         try:
-            self._git = Git.made(top, Path(self._made.name), kind)
+            self._git = Git.made(top, Path(self._made.name), self.width)
         except GitFailed:
             self._made.cleanup()
             raise
         self._own = Path(self._git.git_dir)
-        self.width = 64 if kind == "sha256" else 40
         self.empty = _EMPTY[kind]
         self._packs = packs
         self._taken: dict[Path, Path] = {}
@@ -64,10 +53,6 @@ class Store:
         self._size = 0
         self.kept: dict[str, tuple[str, int]] = {}
         """Digests and sizes of the contents that were put, by id."""
-        with (self._own / "config").open("a") as file:
-            file.write(_CONFIG)
-        (self._own / "info").mkdir()
-        (self._own / "info" / "attributes").write_text(_PLAIN)
         self.ignored = self._own / "ignored"
         """A file with patterns for a folder that is in no repository."""
         self.ignored.write_text("\n".join(WITHOUT_GIT))
@@ -75,11 +60,6 @@ class Store:
     def looking(self, top: Path, name: str) -> Git:
         """Return whom to ask of the folder `top`, with an index of that name."""
         return attrs.evolve(self._git, top=top, index=str(self._own / name))
-
-    def line(self, path: str, entry: TreeEntry | None) -> str:
-        """Return a line for `git update-index -z --index-info`; without an entry, of removal."""
-        named = f"0 {'0' * self.width}" if entry is None else f"{entry.mode} {entry.value}"
-        return f"{named}\t{path}\0"
 
     def put(self, content: bytes) -> str:
         """Return the id of a content; `keep` keeps it.

@@ -114,6 +114,18 @@ def _is_value(entry: TreeEntry) -> bool:
             return entry.value == ""
 
 
+FilePair = tuple[str, TreeEntry | None, TreeEntry | None]
+"""A path, and what it held before and after; `None` for nothing."""
+
+
+def changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> Iterator[FilePair]:
+    """Yield what differs in the files of two trees, by path."""
+    for path in sorted(before.keys() | after.keys(), key=os.fsencode):
+        pair = before.get(path), after.get(path)
+        if pair[0] != pair[1]:
+            yield path, *pair
+
+
 @attrs.frozen(order=False)
 class Base:
     """A git tree at a path in a folder."""

@@ -2,20 +2,18 @@
 
 import contextlib
 import functools
-import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import ContentMissing, EntryMissing, UsageError
+from refold.engine.errors import ContentMissing, EntryMissing, RefoldError, UsageError
 from refold.engine.events.events import FOLDER
 from refold.engine.log.reader import read_entries
 from refold.engine.observed.binding import Bindings
 from refold.engine.workspace import packing
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.diffs import unified
 from refold.engine.workspace.entries import (
     FileChange,
     FolderChanged,
@@ -25,7 +23,7 @@ from refold.engine.workspace.entries import (
 )
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import as_text
-from refold.engine.workspace.tree import TreeEntry
+from refold.engine.workspace.tree import FilePair, TreeEntry, changed
 
 
 def folder_entries(log: Path) -> Iterator[tuple[int, FolderEntry | None]]:
@@ -78,14 +76,21 @@ def folder_diffs(
         LogDamaged: the log does not verify; the entries before the damage are yielded.
         FolderRefused: an entry has invalid folder data.
     """
-    with contextlib.ExitStack() as left:
-        contents: Contents | None = None
-        for seq, entry, state in folder_changes(log):
-            if has_diffs and contents is None:
-                contents = left.enter_context(contents_of(log, state))
-            for change in entry.changes:
-                diff = [] if contents is None else diff_lines(change, contents)
-                yield seq, entry.suspects(change), change, diff
+    found, damage = list[tuple[int, tuple[str, ...], FileChange]](), None
+    folder = None
+    try:
+        for seq, entry, folder in folder_changes(log):  # noqa: B007 - the last one is used
+            found += [(seq, entry.suspects(change), change) for change in entry.changes]
+    except RefoldError as error:
+        damage = error
+    diffs = [list[str]()] * len(found)
+    if has_diffs and folder is not None:
+        with contents_of(log, folder) as contents:
+            diffs = contents.diffs([(one.path, one.before, one.after) for _, _, one in found])
+    for each, diff in zip(found, diffs, strict=True):
+        yield *each, diff
+    if damage is not None:
+        raise damage
 
 
 @contextlib.contextmanager
@@ -96,21 +101,6 @@ def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
         contents, _ = packing.contents_of(log, folder.started, Path(made))
         with contents:
             yield contents
-
-
-def diff_lines(change: FileChange, contents: Contents) -> list[str]:
-    """Return a change as a unified diff, or one line of description if there is no text."""
-    held: list[bytes | None] = []
-    for entry in (change.before, change.after):
-        try:
-            held.append(None if entry is None else contents.content(entry))
-        except ContentMissing as error:
-            return [f"{as_text(change.path)}: {error.why}"]
-    before, after = change.before, change.after
-    lines = unified(held[0], held[1], as_text(change.path))
-    if before is not None and after is not None and before.mode != after.mode:
-        lines = [f"{as_text(change.path)}: mode {before.mode} to {after.mode}", *lines]
-    return lines
 
 
 @attrs.frozen(kw_only=True)
@@ -140,34 +130,41 @@ def folder_differences(
     except UsageError:
         return ()
     with contents_of(a, one) as contents_a, contents_of(b, other) as contents_b:
-        whole_a = functools.cache(lambda: contents_a.whole(one.tree))
-        whole_b = functools.cache(lambda: contents_b.whole(other.tree))
-        before, after = one.tree, other.tree
-        if before.bases != after.bases:
+        whole_a = functools.cache(lambda: contents_a.whole(one.tree).by_path)
+        whole_b = functools.cache(lambda: contents_b.whole(other.tree).by_path)
+        before, after = one.tree.by_path, other.tree.by_path
+        if one.tree.bases != other.tree.bases:
             before, after = whole_a(), whole_b()
-        paths = sorted(before.by_path.keys() | after.by_path.keys(), key=os.fsencode)
-        found = []
-        for path in paths:
-            entries = before.by_path.get(path), after.by_path.get(path)
-            if entries[0] == entries[1] or is_volatile(path, ignored):
-                continue
-            old, old_text = _held(entries[0] or whole_a().by_path.get(path), contents_a)
-            new, new_text = _held(entries[1] or whole_b().by_path.get(path), contents_b)
-            if old != new or not _is_same(path, old_text, new_text, bindings):
-                lines = unified(old_text, new_text, as_text(path))
-                ends = {"in_a": bool(old), "in_b": bool(new)}
-                found.append(FileDifference(path=as_text(path), **ends, diff=tuple(lines)))
-        return tuple(found)
+        contents_a.borrow(contents_b)
+        found = list[FilePair]()
+        for path, old, new in changed(before, after):
+            if not is_volatile(path, ignored):
+                ends = old or whole_a().get(path), new or whole_b().get(path)
+                held_a, held_b = (_held(end, contents_a) for end in ends)
+                if not _is_same(path, held_a, held_b, bindings):
+                    found.append((path, *ends))
+        return tuple(
+            FileDifference(
+                path=as_text(path),
+                in_a=old is not None and old.kind != "gone",
+                in_b=new is not None and new.kind != "gone",
+                diff=tuple(lines),
+            )
+            for (path, old, new), lines in zip(found, contents_a.diffs(found), strict=True)
+        )
 
 
-def _is_same(path: str, old: bytes | None, new: bytes | None, bindings: Bindings) -> bool:
-    if old == new or old is None or new is None:
+_Held = tuple[str, bytes | None]
+
+
+def _is_same(path: str, old: _Held, new: _Held, bindings: Bindings) -> bool:
+    if old == new or old[0] != new[0] or old[1] is None or new[1] is None:
         return old == new
-    texts = (each.decode(errors="surrogateescape") for each in (old, new))
+    texts = (each.decode(errors="surrogateescape") for each in (old[1], new[1]))
     return bindings.is_same_file(path, *texts)
 
 
-def _held(entry: TreeEntry | None, contents: Contents) -> tuple[str, bytes | None]:
+def _held(entry: TreeEntry | None, contents: Contents) -> _Held:
     """Return a file's final mode, empty if it is gone, and its content or a description."""
     if entry is None or entry.kind == "gone":
         return "", None

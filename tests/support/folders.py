@@ -10,9 +10,12 @@ from refold.engine.errors import FolderRefused
 from refold.engine.log.blobs import digest_only
 from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
+from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.git import blob_id
+from refold.engine.workspace.packing import packed_repository
 from refold.engine.workspace.store import Store
 from refold.engine.workspace.tree import TreeEntry
+from refold.proxy.copies.applying import FolderPatch
 
 _NAMES = st.one_of(
     st.sampled_from(["a", "b", "src", "x.py", "ä", "\\", "new\nline"]),
@@ -90,3 +93,13 @@ def repository(folder: Path, files: dict[str, str] | None = None) -> Path:
         git(folder, "add", "-A")
         git(folder, "commit", "-qm", "first")
     return folder
+
+
+def patch_with(folder: Path, work: Path, files: dict[str, bytes]) -> FolderPatch:
+    """Return a patch that makes files in a folder; a folder `work` gets what it needs."""
+    work.mkdir(exist_ok=True)
+    log = work / "patched.jsonl"
+    new = [kept(path, content, log=log) for path, content in files.items()]
+    changes = [(one.path, None, one) for one in new]
+    with Contents(packed_repository(log, [one.value for one in new], work / "made")) as contents:
+        return FolderPatch(folder, changes, contents.patch(changes))

@@ -62,7 +62,7 @@ from refold.proxy.command import (
     terminal_here,
     unheard,
 )
-from refold.proxy.copies.applying import FolderPatch, left_by, patch_of
+from refold.proxy.copies.applying import FolderPatch, patch_of
 from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.examining import Examining
@@ -587,7 +587,7 @@ def resume_command(
             stack.enter_context(folder).begin()
         left = ""
         if copied is not None:
-            left = record.left or left_by(record.path, record.folder)
+            left = record.left or record.folder.left
             journal.append(Extension(LEFT, {"files": left}))
         desk = Resuming(
             resumed, session.secrets, routes=routes, on_miss=on_miss, log=journal, profile=known,
@@ -607,7 +607,7 @@ def resume_command(
             patch = patch_of(path, folder_at(path), left, session.place.edits.today)
         is_fine = not (ended.code or desk.different)
         kept = ""
-        if patch is not None and (patch.files or patch.moved):
+        if patch is not None and patch.files:
             kept = patch.why_not(is_trusted=is_trusted(Path(log), record.head))
         is_applied = applies and is_fine and patch is not None and not kept
         if patch is not None and is_applied:

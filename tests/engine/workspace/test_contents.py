@@ -6,8 +6,9 @@ import attrs
 import pytest
 
 from refold.engine.errors import ContentMissing
+from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted
-from refold.engine.workspace.packing import contents_of
+from refold.engine.workspace.packing import contents_of, packed_repository
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from tests.support.folders import git, kept, repository
 
@@ -45,3 +46,21 @@ def test_what_is_missing_or_is_not_as_its_digest_says_is_named(tmp_path: Path) -
                 contents.content(entry)
         with pytest.raises(ContentMissing):
             contents.whole(FileTree.of([Base("", "a" * 40)], []))
+
+
+def test_a_diff_is_one_of_git_with_the_paths_of_the_log(tmp_path: Path) -> None:
+    """Texts, modes, links and others; a content that is missing is said, and stops no other."""
+    log = tmp_path / "x.jsonl"
+    one, two = kept("a/é\n", b"one\n", log=log), kept("a/é\n", b"two\xff", "100755", log=log)
+    link, binary = kept("l", b"a", "120000", log=log), kept("b", b"\0", log=log)
+    out = TreeEntry("o", "100644", "out", "large", 3)
+    changes = [(one.path, one, two), ("l", None, link), ("b", binary, None), ("o", out, None)]
+
+    with Contents(packed_repository(log, [one.value], tmp_path / "made")) as contents:
+        diffs = contents.diffs(changes)
+
+    assert diffs[0][:3] == ["diff --git a/a/é\n b/a/é\n", "old mode 100644", "new mode 100755"]
+    assert diffs[0][-3:] == ["-one", "+two\\xff", "\\ No newline at end of file"]
+    assert {"new file mode 120000", "+++ b/l"} < {*diffs[1]}
+    assert diffs[2][-1] == "Binary files a/b and /dev/null differ"
+    assert diffs[3] == ["o: left out: large"]

@@ -10,7 +10,6 @@ from refold.engine.log.names import files_of
 from refold.engine.workspace.git import RepositoryObjects, blob_id
 from refold.engine.workspace.packing import packed_repository
 from refold.engine.workspace.store import Store
-from refold.engine.workspace.tree import TreeEntry
 
 
 @pytest.mark.parametrize("kind", ["sha1", "sha256"])
@@ -42,9 +41,6 @@ def test_without_packs_contents_are_only_named(tmp_path: Path) -> None:
         assert store.put(b"one") == blob_id(b"one")
         store.keep()
         assert store.kept == {blob_id(b"one"): ("", 3)}
-        assert store.line("a\tb", None) == f"0 {'0' * 40}\ta\tb\0"
-        entry = TreeEntry("a", "100644", "git", blob_id(b"one"))
-        assert store.line("a", entry) == f"100644 {entry.value}\ta\0"
 
 
 def test_packs_are_never_written_through_a_link(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.errors import FolderRefused
+from refold.engine.errors import GitFailed
 from refold.proxy.copies.applying import FolderPatch
 from refold.proxy.sessions import ResumedCommand, record_command, resume_command
 from tests.proxy.desks.test_resuming import Provider
 from tests.proxy.test_sessions import CLIENT
-from tests.support.folders import repository
+from tests.support.folders import patch_with, repository
 
 AGENT = """
     import pathlib, signal
@@ -90,7 +90,7 @@ def test_what_the_copy_holds_is_put_into_the_folder(project: Path, provider: Pro
 
     resumed = _resumed(log, command)
 
-    assert resumed.is_applied, resumed.patch
+    assert resumed.is_applied, resumed.kept
     assert _held(project) == {**ENDED, "link": ENDED["calc.py"]}
     assert os.access("sub/run.sh", os.X_OK)
     assert (project / "link").readlink() == Path("calc.py")
@@ -111,7 +111,7 @@ def test_it_is_put_into_the_folder_in_which_the_command_is_started(
 
     resumed = _resumed(log, command)
 
-    assert resumed.is_applied, resumed.patch
+    assert resumed.is_applied, resumed.kept
     assert resumed.notes[0] == f"files: {there}, recorded in {project}"
     assert _held(there) == {**ENDED, "link": ENDED["calc.py"]}
     assert _held(project) == before
@@ -138,7 +138,7 @@ def test_a_folder_that_is_not_as_the_record_left_it_is_not_touched(
     assert not resumed.is_applied
     assert resumed.patch is not None
     changed = "old.txt" if change == "a file that went" else "calc.py"
-    assert resumed.patch.moved == (changed,)
+    assert resumed.kept.endswith(f"not as the record left it: changed: {changed}")
     assert _held(project) == before
     assert provider.asked.total() == 2
 
@@ -172,10 +172,9 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "in").mkdir()
     (tmp_path / "in/sub").symlink_to(tmp_path / "outside")
-    new = (("", b""), ("100644", b"x"))
-    patch = FolderPatch(tmp_path / "in", {"a": new, "sub/b": new})
+    patch = patch_with(tmp_path / "in", tmp_path, {"a": b"x", "sub/b": b"x"})
 
-    with pytest.raises(FolderRefused, match="sub"):
+    with pytest.raises(GitFailed, match=r"sub/b.*beyond a symbolic link"):
         patch.apply()
 
     assert [*(tmp_path / "outside").iterdir()] == []
@@ -202,11 +201,11 @@ def test_a_log_does_not_choose_where_files_are_written(
     """Only where the user stands, never in HOME, and only for a log of this machine."""
     (tmp_path / "home" / ".config" / "below").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    there = FolderPatch(tmp_path / "home" / ".config", {})
+    there = FolderPatch(tmp_path / "home" / ".config")
     monkeypatch.chdir(tmp_path)
 
     assert "only where you stand" in there.why_not(is_trusted=True)
     monkeypatch.chdir(tmp_path / "home" / ".config" / "below")
     assert there.why_not(is_trusted=True) == ""
     assert "not recorded on this machine" in there.why_not(is_trusted=False)
-    assert "not a folder of work" in FolderPatch(tmp_path / "home", {}).why_not(is_trusted=True)
+    assert "not a folder of work" in FolderPatch(tmp_path / "home").why_not(is_trusted=True)

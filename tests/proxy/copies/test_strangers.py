@@ -23,10 +23,9 @@ from refold.engine.workspace.entries import (
     read_entry,
 )
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
-from refold.proxy.copies.applying import FolderPatch
 from refold.proxy.copies.placing import Copying, placed
 from tests.proxy.copies.test_placing import ran
-from tests.support.folders import git, kept, repository
+from tests.support.folders import git, kept, patch_with, repository
 
 ROOT: Final = Path(__file__).parents[3]
 MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "changes", "files")
@@ -140,9 +139,10 @@ def _harms_nobody(drawn: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
                 place = home.parent / "project" / path
                 if place.parent.resolve() == place.parent:
                     place.symlink_to(kind.format(home=home, tmp=tmp))
-        new = {drawn["changes"]: (("", b""), ("100644", _CONTENT))}
         with contextlib.suppress(OSError, RuntimeError, *known):
-            FolderPatch(home.parent / "project", new).apply()
+            patch_with(
+                home.parent / "project", Path(tmp, "new"), {drawn["changes"]: _CONTENT}
+            ).apply()
         assert _seen(home) == before
         kept = home.parent / "kept"
         held = [each for each in kept.rglob("*") if each.is_file() and not each.is_symlink()]

@@ -247,23 +247,18 @@ def resume_foreign(
 def _told_patch(resumed: Any, *, applies: bool) -> None:
     """Print the copy's differences from the user's folder, and whether they were applied."""
     patch = resumed.patch
-    if patch is None or not (patch.files or patch.moved):
+    if patch is None or not patch.files:
         return
-    if resumed.kept:
-        if applies:
-            output.complain(f"nothing was applied: {resumed.kept}")
-            if not patch.moved:
-                output.told_lines(patch.text)
-        elif patch.moved:
-            output.told(f"--apply would fail: {resumed.kept}")
-        else:
-            output.told(f"not as in {patch.folder}: {patch.names()}; no --apply: {resumed.kept}")
-    elif resumed.is_applied:
+    files = f"{words.counted(len(patch.files), 'file')} of the copy not as in {patch.folder}"
+    if resumed.is_applied:
         output.told(f"applied to {patch.folder}: {patch.names()}")
+    elif resumed.kept and applies:
+        output.complain(f"nothing was applied: {resumed.kept}")
+        output.told_lines(patch.text)
     else:
         advice = "the command failed" if applies else "to write them there, use --apply"
-        files = words.counted(len(patch.files), "file")
-        output.told(f"{files} of the copy not as in {patch.folder}: {patch.names()}; {advice}")
+        advice = f"no --apply: {resumed.kept}" if resumed.kept else advice
+        output.told(f"{files}: {patch.names()}; {advice}")
 
 
 def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:

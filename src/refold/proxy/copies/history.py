@@ -38,8 +38,7 @@ def make_history(
     the log; `today` is the user's repository, if there is one. Returns whom
     to ask, and what could not be given back.
     """
-    kind = "sha256" if len(repository.commit) == 64 else "sha1"  # noqa: PLR2004 - hex digits
-    git = Git.made(top, apart, kind)
+    git = Git.made(top, apart, len(repository.commit) or 40, is_plain=False)
     own = Path(git.git_dir)
     borrow(git, borrowed)
     (own / "packed-refs").write_text(repository.refs)
@@ -87,7 +86,7 @@ def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes
             kept = TreeEntry(path, mode, "git", named, size, digest)
             git.said("hash-object", "-w", "--stdin", given=staged(kept))
         if stage <= 1 or not mode:  # the stages of a conflict stand for the plain entry
-            lines.append(f"0 {'0' * 40}\t{path}")
+            lines.append(f"0 {'0' * git.width}\t{path}")
         if mode:
             lines.append(f"{mode} {named} {stage}\t{path}")
     given = os.fsencode("".join(f"{line}\0" for line in lines))
