@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.clusters import ray_cluster
 
 _SLOW: Final = [HealthCheck.too_slow]  # how long a machine takes says nothing of a law
-settings.register_profile("refold", max_examples=15, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("refold", max_examples=8, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("whole", max_examples=100, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile("refold")  # --hypothesis-profile=whole: another one, as `.ci/nightly` does
 

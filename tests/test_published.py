@@ -12,11 +12,12 @@ import yaml
 
 import refold
 from refold.cli.group import COMMANDS
+from tests.support.loops import some
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(("changed", "code"), [(False, 0), (True, 1)])
+@pytest.mark.parametrize(("changed", "code"), some(1, [(True, 1), (False, 0)]))
 def test_the_action_describes_each_log_that_differs(
     changed: bool,  # noqa: FBT001 - pytest passes it
     code: int,

@@ -276,6 +276,7 @@ def test_workers_leave_no_snapshot_unused(suite: Suite, pytester: pytest.Pyteste
 # --- one command accepts a change ------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_command_that_is_printed_accepts_recording_and_snapshots(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_group_of_rows_is_bounded_and_its_rows_stay(
         assert read_table(tmp_path / "one" / name) == read_table(tmp_path / "many" / name)
 
 
+@pytest.mark.long
 def test_seventy_seven_subagents_are_the_same_bytes_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

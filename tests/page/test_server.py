@@ -115,6 +115,7 @@ def test_a_page_that_cannot_be_made_is_said_and_the_log_left(
     assert "Traceback" not in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_who_only_connects_is_closed(survey_log: Path) -> None:
     """After its time; at once where as many as are served do so already."""
     with (

@@ -75,6 +75,7 @@ def test_larger_trees_are_reexecuted_identically(tmp_path: Path, first: int) -> 
         check(tmp_path, seed, ["gather", 0, inner])
 
 
+@pytest.mark.long
 def test_latencies_do_not_matter_to_the_data_digest(tmp_path: Path) -> None:
     """Twenty runs with random latencies, one seed and a fixed clock: one data digest.
 
@@ -125,6 +126,7 @@ def recorded_trees(folder: Path, first: int, count: int, **options: Any) -> list
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hash_seed", some(1, ["4242", "0", "1"]))
 def test_another_process_with_another_hash_seed(tmp_path: Path, hash_seed: str) -> None:
     """Case 47: nothing hangs on addresses or hashes of this process, not even sets of tasks."""

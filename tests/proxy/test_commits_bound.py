@@ -70,6 +70,7 @@ def telling(agent: Path, *scripts: str) -> list[str]:
     )
 
 
+@pytest.mark.long
 def test_commits_of_a_script_are_bound_however_they_are_made(agent: Path, way: str) -> None:
     """Loose, packed, dropped, in a worktree and in a submodule; with their times."""
     del way
@@ -94,7 +95,7 @@ IDENTITIES = [
 ]
 
 
-@pytest.mark.parametrize("theirs", IDENTITIES)
+@pytest.mark.parametrize("theirs", some(1, IDENTITIES))
 def test_a_colleague_with_another_identity_replays_commits(
     agent: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_the_target_of_a_moved_tag_is_a_difference(agent: Path) -> None:
     assert report.served == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workspace", some(1, ["", "none"]))
 def test_outside_of_the_recorded_folder_no_commit_is_bound(agent: Path, workspace: str) -> None:
     """And the report names the option."""

@@ -180,6 +180,7 @@ def test_a_change_after_the_last_request_is_in_the_end(tmp_path: Path) -> None:
     assert last.calls == ()
 
 
+@pytest.mark.long
 def test_subagents_at_their_own_files_and_at_one(tmp_path: Path) -> None:
     """Eight at once: each change names the call that made it among those that may have."""
     top = repository(tmp_path / "r", {"shared": "".join(f"{n}\n" for n in range(8))})

@@ -217,6 +217,7 @@ def test_no_key_is_in_what_is_said_of_it(words: str, read: dict[str, bytes]) -> 
     assert leaked(read[words]) == []
 
 
+@pytest.mark.long
 def test_it_is_replayed_without_the_keys_of_the_environment(folder: Path) -> None:
     """Placeholders stand for them, or others; what is recorded of the replay has none either."""
     into = ["--into", "kept/again.jsonl"]

@@ -117,6 +117,7 @@ def _check(run: Run, output: Any) -> None:
     assert json.loads(lines_of(run.log)[-1])["data"]["output"] == output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "call"),
     some(1, [("one", "step0"), ("one", "step2"), ("one", "pay1"), ("plain_one", "pay1")]),

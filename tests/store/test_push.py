@@ -179,6 +179,7 @@ def test_a_packed_run_is_pushed_like_its_logs(log: Path, url: str, tmp_path: Pat
     assert pushed(log, url).status == "already there"
 
 
+@pytest.mark.long
 def test_a_text_of_several_pieces_comes_back(url: str, tmp_path: Path) -> None:
     """No object has more than 4 MiB."""
     log = record_run(tmp_path / "runs" / "large.jsonl", text="0123456789" * 1_000_000)

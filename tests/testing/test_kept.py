@@ -65,6 +65,7 @@ def test_what_every_test_uses_is_not_named(suite: Suite) -> None:
     assert named(suite) == []
 
 
+@pytest.mark.long
 def test_recordings_of_tests_that_are_gone_are_named(suite: Suite) -> None:
     """Of a case, of a test, of a file; nothing is removed, and the command that does is printed."""
     suite.edit("test_it", '"tin", ', "")

@@ -23,6 +23,7 @@ def test_dig(refold_run, delegation_snapshot):
 """
 
 
+@pytest.mark.long
 def test_samples_say_what_recordings_have_in_common(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

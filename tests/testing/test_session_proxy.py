@@ -59,6 +59,7 @@ EARLIER: Final = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", some(1, [*EARLIER]))
 def test_a_client_that_another_file_made_is_named_and_asks_nobody(
     place: str, suite: Watched, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.loops import some
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
@@ -42,7 +43,7 @@ def suite(pytester: pytest.Pytester) -> Suite:
     return suite
 
 
-@pytest.mark.parametrize("style", ["auto", "short", "line"])
+@pytest.mark.parametrize("style", some(1, ["auto", "short", "line"]))
 def test_what_stops_several_tests_is_explained_once(
     suite: Suite, style: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

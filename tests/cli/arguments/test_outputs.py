@@ -22,6 +22,7 @@ from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
 from refold.exports.parquet import FILES
 from refold.replay.audit.verify import verify
+from tests.support.loops import some
 
 Invoke = Callable[..., Result]
 Row = Callable[[Path, Path | str], list[object]]
@@ -428,6 +429,7 @@ def test_4_9_a_descriptor_is_written_where_it_stands(folder: Path, invoke: Invok
     assert (folder / "same.jsonl").read_bytes() == before
 
 
+@pytest.mark.long
 def test_4_9_standard_output_may_be_a_file(folder: Path) -> None:
     words = _export("markdown")(folder, "/dev/stdout")
     for name, code in (("page.md", 0), ("same.jsonl", 2)):
@@ -468,12 +470,15 @@ main(words)
 
 @pytest.mark.parametrize(
     ("fault", "code"),
-    [
-        ("full", 2),
-        pytest.param("killed before it is synced", -9, marks=pytest.mark.long),
-        ("killed before it is renamed", -9),
-        pytest.param("stopped", -15, marks=pytest.mark.long),
-    ],
+    some(
+        1,
+        [
+            ("full", 2),
+            ("killed before it is synced", -9),
+            ("killed before it is renamed", -9),
+            ("stopped", -15),
+        ],
+    ),
 )
 def test_4_9_what_cannot_be_written_whole_leaves_nothing(
     folder: Path, invoke: Invoke, fault: str, code: int

@@ -63,6 +63,7 @@ def _text(result: Any) -> str:
     return "".join(block.text for block in result.content)
 
 
+@pytest.mark.long
 def test_an_agent_finds_the_subagent_that_failed_and_why(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

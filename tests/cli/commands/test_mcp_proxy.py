@@ -33,6 +33,7 @@ def call(text: str) -> object:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
 
+@pytest.mark.long
 def test_standard_output_is_the_protocols(tmp_path: Path) -> None:
     """What is told stands on standard error; 0 where all is as recorded, 1 where it is not."""
     log = tmp_path / "log.jsonl"

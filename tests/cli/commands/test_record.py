@@ -132,6 +132,7 @@ def test_what_a_shell_writes_into_the_folder_is_told_apart(invoke: Invoke) -> No
     assert said in " ".join(done.stderr.split())
 
 
+@pytest.mark.long
 def test_earlier_runs_in_the_folder_are_not_recorded(invoke: Invoke, tmp_path: Path) -> None:
     """Each would hold all the others' contents; what only looks like a log is recorded."""
     (tmp_path / "data.jsonl").write_text("{}\n")

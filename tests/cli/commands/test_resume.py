@@ -604,6 +604,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list
     return tmp_path / "run.jsonl", command
 
 
+@pytest.mark.long
 def test_a_watched_command_is_resumed_from_the_command_line(
     watched: tuple[Path, list[str]], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def test_what_no_log_holds_is_refused_beside_what_one_does(value: Any) -> None:
             known.prefix(({"role": "user", "content": value},))
 
 
+@pytest.mark.long
 def test_what_a_program_has_dropped_is_forgotten() -> None:
     """Texts of conversations that are over are let go."""
     known = Conversations()

@@ -268,6 +268,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         model_from("pydantic:openai:m")
 
 
+@pytest.mark.long
 def test_failures_have_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, an unknown setting or an odd value of one, no such role, a status, nobody."""
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)

@@ -434,6 +434,7 @@ def test_nothing_is_left_however_often_one_looks() -> None:
         assert bounded(child("stubborn.py"), Bounds(deadline_seconds=0.1, grace_seconds=0)).signal
 
 
+@pytest.mark.long
 def test_without_process_descriptors_all_holds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on an old kernel or another system: the end is polled for, and psutil looks."""
 

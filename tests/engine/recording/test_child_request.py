@@ -107,6 +107,7 @@ async def leads(run: Run, _input: Any) -> list[Any]:
     return [await answers(run, ""), *outcome.result()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("runner", ["in-process", "subprocess"])
 def test_the_agent_of_a_delegation_is_the_default_of_its_own_requests(
     tmp_path: Path, runner: str

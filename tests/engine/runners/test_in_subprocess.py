@@ -43,6 +43,7 @@ def test_a_child_sees_only_what_it_is_given(
     assert outcome.output["spared"] > 10_000, "each look, and the end, went through all imports"
 
 
+@pytest.mark.long
 def test_memory_is_capped(request_for: Make) -> None:
     """`limit`, and the parent lives."""
     runner = InSubprocess(memory_bytes=200 << 20)

@@ -212,7 +212,7 @@ def _kept_in(log: Path, work: Path) -> bytes:
     return made.said("cat-file", "--batch-all-objects", "--batch")
 
 
-@pytest.mark.parametrize("name", some(6, [*FOLDERS]))
+@pytest.mark.parametrize("name", some(2, [*FOLDERS]))
 def test_a_hostile_folder_is_recorded_or_refused(tmp_path: Path, name: str) -> None:
     """Each at the start, and each as a command leaves it."""
     for when in ("start", "later"):

@@ -24,6 +24,7 @@ from refold.engine.workspace.packing import contents_of, packed_repository
 from refold.engine.workspace.scanning import FolderScan, Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from tests.support.folders import git, repository
+from tests.support.loops import some
 
 _OPEN: list[Scanner] = []
 
@@ -91,7 +92,7 @@ def test_an_unchanged_repository_is_its_commit(tmp_path: Path) -> None:
     assert not files_of(looked.log).exists()
 
 
-@pytest.mark.parametrize("in_git", [True, False])
+@pytest.mark.parametrize("in_git", some(1, [True, False]))
 def test_what_changes_is_seen_and_what_changes_back_is_the_first_tree(
     tmp_path: Path, *, in_git: bool
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_the_copy_holds_is_put_into_the_folder(project: Path, provider: Pro
     assert provider.asked.total() == 2
 
 
+@pytest.mark.long
 def test_it_is_put_into_the_folder_in_which_the_command_is_started(
     project: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_command_cannot_hide_what_it_left_behind_its_repository(tmp_path: Path
         assert (found.recorded, found.now) == ({"a": "one\n"}, {"a": "otherwise\n"})
 
 
+@pytest.mark.long
 def test_what_was_not_compared_is_a_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

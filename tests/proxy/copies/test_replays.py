@@ -125,6 +125,7 @@ def test_it_is_identical_where_it_worked_and_nothing_is_changed(scene: Scene, wa
     assert not list(Path(tempfile.gettempdir()).glob(f"refold-copy-{os.getpid()}*"))
 
 
+@pytest.mark.long
 def test_a_changed_file_at_the_end_is_a_difference(scene: Scene, way: str) -> None:
     """Shown as a diff, in the report and in JSON; ignored by a rule."""
     del way
@@ -142,6 +143,7 @@ def test_a_changed_file_at_the_end_is_a_difference(scene: Scene, way: str) -> No
     assert ignored.identical
 
 
+@pytest.mark.long
 def test_a_fork_runs_in_a_copy(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy asks live; the command itself has no network."""
     before = scene.kept()

@@ -178,6 +178,7 @@ def _kept(log: Path) -> Counter[str]:
     )
 
 
+@pytest.mark.long
 def test_what_is_missing_is_asked_and_the_end_is_that_of_an_unbroken_run(tmp_path: Path) -> None:
     """A few trees; those of twins of which one failed are among the long ones."""
     holds(tmp_path, range(1))

@@ -34,6 +34,7 @@ def _rows(logs: Any, executor: Executor | None = None, **options: Any) -> list[L
     return [attrs.evolve(row, seconds=0) for row in report.logs]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pool", some(1, [ThreadPoolExecutor, ProcessPoolExecutor]))
 def test_the_rows_are_the_same_on_any_executor(
     pool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +90,7 @@ def test_an_executor_that_loses_everything_is_left(tmp_path: Path) -> None:
     assert [row.result for row in _rows(logs, losing, jobs=1)] == ["identical"] * 12
 
 
+@pytest.mark.long
 def test_a_pool_that_breaks_costs_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

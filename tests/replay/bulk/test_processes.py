@@ -37,6 +37,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_program_that_ends_its_process_is_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_log_that_takes_too_long_is_stopped(
     assert not _is_alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.long
 def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two that stand still at once, the first is one that took too long."""
     logs = _logs(tmp_path, programs.standing, ["stand", "stand", "go"])
@@ -237,6 +239,7 @@ def test_what_programs_print_is_kept_apart(tmp_path: Path) -> None:
     assert report.printed.count("to the errors") == 2
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_all_of_it(tmp_path: Path) -> None:
     """130, no table, and nothing of it alive: neither the helper nor what it forked."""
     began = tmp_path / "began"

@@ -27,6 +27,7 @@ def _broken(log: Path, *, exit_code: int = 1) -> None:
                 said(base, question("Hello again"))
 
 
+@pytest.mark.long
 def test_a_plan_says_what_is_served_and_asked_and_counts_a_retry_once(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     _broken(log, exit_code=0)

@@ -801,6 +801,7 @@ async def sleeps_twice(run: refold.Run, seconds: float) -> Any:
     return "awake"
 
 
+@pytest.mark.long
 def test_a_wall_limit_counts_active_time(tmp_path: Path) -> None:
     """§4.7: what was used up before the record ends is used up; an attempt brings no new time."""
     limits = refold.Limits(timeout_seconds=0.7)

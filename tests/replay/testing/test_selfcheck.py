@@ -239,6 +239,7 @@ def test_what_is_no_session_of_ours_is_used_as_it_is() -> None:
     assert twin_of(None) is None
 
 
+@pytest.mark.long
 def test_what_a_process_reads_once_is_found(tmp_path: Path) -> None:
     """This process has just read it; a new one reads it again."""
     found = refold.record(of_a_file_read_once, 1, log=tmp_path / "a.jsonl", check=True)
@@ -259,6 +260,7 @@ def resumed(program: Any, log: Path, **options: Any) -> refold.Recording:
     return refold.resume(log, program, tools=[load], answers=answers, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", some(1, [of_the_tools_variable, of_the_childs_variable]))
 def test_a_result_that_depends_on_state_beside_the_log_is_warned_of(
     program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -331,6 +333,7 @@ def test_drawing(tmp_path):
 """
 
 
+@pytest.mark.long
 def test_pytest_checks_every_run_of_a_suite(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

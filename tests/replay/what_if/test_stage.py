@@ -139,6 +139,7 @@ def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
     assert stage.rehearse(RehearsalPlan()).how == "ended"
 
 
+@pytest.mark.long
 def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
     """Inside one step nothing but the wall limit can notice."""
     stands, goes_on = threading.Event(), threading.Event()

@@ -115,6 +115,7 @@ def test_the_child_has_what_its_caller_has_unless_it_is_set_up_otherwise(
     assert [offer["name"] for offer in first.data["tools"]] == names
 
 
+@pytest.mark.long
 def test_children_nest_as_deep_as_the_tool_allows(tmp_path: Path) -> None:
     """Levels count from the caller, in subprocesses too: each child has the tool again."""
     deeper = {"name": "subagent", "arguments": {"task": "deeper"}}
