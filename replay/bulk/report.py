@@ -10,6 +10,7 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged, UsageError
+from refold.replay.difference.causes import DiffCause, causes
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite
 
@@ -67,7 +68,7 @@ class LogResult(Document):
 class BulkReport(Document):
     """What became of many logs, in their order."""
 
-    computed = ("identical", "counts")
+    computed = ("identical", "counts", "causes")
     hidden = ("printed",)
 
     logs: tuple[LogResult, ...]
@@ -88,6 +89,11 @@ class BulkReport(Document):
         """How many logs have each result, identical ones first; results without a log left out."""
         found = [log.result for log in self.logs]
         return {name: found.count(name) for name in get_args(Result) if name in found}
+
+    @property
+    def causes(self) -> tuple[DiffCause, ...]:
+        """The divergences of all logs, equal ones as one."""
+        return causes(each for log in self.logs for each in log.divergences)
 
     def check(self) -> None:
         """Raise for the first log that is not identical.

@@ -8,6 +8,8 @@ that a model request adds, and a child's number, which depends on the interleavi
 
 import re
 from array import array
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -168,6 +170,8 @@ class RunCalls:
         self.declared = declared or Declared(path)
         self.volatile = tuple(volatile)
         self.calls: Calls | list[Call] = Calls()
+        self._turns: defaultdict[str, array[int]] = defaultdict(lambda: array("Q"))
+        """By agent: the entries of its model requests; empty until asked for."""
         self._open: dict[str, tuple[int, Call]] = {}
         """By call key: those that have not ended, and their places."""
         self.started: dict[str, Any] = {}
@@ -191,6 +195,21 @@ class RunCalls:
         for at, call in enumerate(self.calls):
             found.setdefault(call.scope, array("I")).append(at)
         return found
+
+    def turn(self, call: Call) -> int | None:
+        """Return how many model requests its agent had made by then; `None` for none."""
+        if not self._turns:
+            for each in self.calls:
+                self._turns[self.agent_of(each)].extend([each.seq] * (each.kind == "model"))
+        return bisect_right(self._turns[self.agent_of(call)], call.seq) or None
+
+    def names(self, _call: str) -> list[str]:
+        """Return the names of the agents above a call, below the run itself."""
+        return []
+
+    def agent_of(self, _call: Call) -> str:
+        """Return what tells the agents of this log apart: a program's log has one."""
+        return ""
 
     def request(self, call: Call) -> Json:
         """Return the request without volatile values."""

@@ -7,7 +7,7 @@ fingerprints, tool schemas) are shown as context and never count as a difference
 `replay.compare.log_diff` defines a difference's data and text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -91,24 +91,17 @@ def diff(
         comparison.notes.append(f"not compared (as declared): {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
-    count, found = comparison.count, sorted(comparison.found, key=lambda each: each.when)
     if is_watched:
-        found, notes = _of_watched(runs, found)
-        count = len(found)
-        comparison.notes += notes
+        comparison.notes += _of_watched(*runs)
         if files is not None:
             files += _files(*runs)
-        kept = {(each.category, each.call_a, each.call_b): each for each in found}
-        if pairs is not None:
-            pairs[:] = [each.telling(kept) for each in pairs]
-        found = found[:most]
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
         match=match,
         arguments=arguments,
-        differences=tuple(found),
-        count=count,
+        differences=tuple(sorted(comparison.found, key=lambda each: each.when)[:most]),
+        count=comparison.count,
         context=tuple(comparison.context),
         notes=tuple(comparison.notes),
         entries=max(comparison.entries),
@@ -129,18 +122,15 @@ def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls
     return one, other
 
 
-def _of_watched(
-    runs: tuple[RunCalls, RunCalls], found: list[LogDifference]
-) -> tuple[list[LogDifference], list[str]]:
-    """Return the differences of two watched commands, causes first, and notes."""
-    from refold.replay.compare.observed_calls import ObservedCalls, causes_first  # noqa: PLC0415
+def _of_watched(a: RunCalls, b: RunCalls) -> list[str]:
+    """Return the notes on two watched commands."""
+    from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
 
-    a, b = runs
     if not (isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls)):
-        return found, []
+        return []
     used = [f"{tokens_in} in, {tokens_out} out" for tokens_in, tokens_out in (a.usage(), b.usage())]
-    notes = [f"not compared (measured): tokens ({' and '.join(used)})"] * (used[0] != used[1])
-    return causes_first(found, a, b), [*a.bound(), *notes]
+    measured = f"not compared (measured): tokens ({' and '.join(used)})"
+    return [*a.bound(), *[measured] * (used[0] != used[1])]
 
 
 def _files(a: RunCalls, b: RunCalls) -> Sequence[FileDifference]:
@@ -170,15 +160,9 @@ class Compared:
     log_b: Path
     seq_b: int | None
     differs: bool
-    """Whether they differ, or, of children, anything below them."""
+    """Whether they differ; of children, not what is below them."""
     differences: tuple[LogDifference, ...]
-    """Their own; none where more were found than keep their details, or where they only repeat
-    another one."""
-
-    def telling(self, kept: Mapping[Any, LogDifference]) -> "Compared":
-        """Return it with only the kept differences, matched by category and calls."""
-        own = ((each.category, each.call_a, each.call_b) for each in self.differences)
-        return attrs.evolve(self, differences=tuple(kept[each] for each in own if each in kept))
+    """Their own; none where more were found than keep their details."""
 
 
 @attrs.define
@@ -225,13 +209,13 @@ class _Comparison:
             if run == _ROOT and side.finished is None:
                 self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
         for pair in paired.pairs:
-            place, count, kept = len(self._pairs or ()), self.count, len(self.found)
-            self._pair_differs(pair, a, b, run)
+            place, kept = len(self._pairs or ()), len(self.found)
+            differs = self._pair_differs(pair, a, b, run)
             if self._pairs is None:
                 continue
-            own = tuple(each for each in self.found[kept:] if each.run == run)
+            own = tuple(each for each in self.found[kept:] if each.when[:-1] == self.above)
             seq_a, seq_b = (call.seq if call else None for call in pair[:2])
-            compared = Compared(a.path, seq_a, b.path, seq_b, self.count > count, own)
+            compared = Compared(a.path, seq_a, b.path, seq_b, differs, own)
             self._pairs.insert(place, compared)
         if a.looks != b.looks:
             looks = f"{a.looks} and {b.looks}"
@@ -255,37 +239,42 @@ class _Comparison:
 
     # --- calls ---------------------------------------------------------------------------
 
-    def _pair_differs(self, pair: Paired, a: RunCalls, b: RunCalls, run: str) -> None:
+    def _pair_differs(self, pair: Paired, a: RunCalls, b: RunCalls, run: str) -> bool:
+        """Compare two calls, and what is below them; return whether they differ themselves."""
+        found = list[tuple[DiffCategory, tuple[Difference, ...]]]()
         match pair:
             case Paired(call_a=Call() as one, call_b=Call() as other):
                 if pair.is_moved:
-                    self._call_differs("order", one, other, run, ())
-                self._calls_differ(one, other, a, b, run)
+                    found.append(("order", ()))
+                found += self._calls_differ(one, other, a, b, run)
             case Paired(call_a=Call() as one):
-                whole = Difference("", "removed", before=a.request(one))
-                self._call_differs("only_in_a", one, None, run, (whole,))
+                found.append(("only_in_a", (Difference("", "removed", before=a.request(one)),)))
             case Paired(call_b=Call() as other):
-                whole = Difference("", "added", after=b.request(other))
-                self._call_differs("only_in_b", None, other, run, (whole,))
+                found.append(("only_in_b", (Difference("", "added", after=b.request(other)),)))
+        for category, places in found:
+            self._call_differs(category, pair, a, b, run, places)
+        return bool(found)
 
-    def _calls_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> None:
+    def _calls_differ(
+        self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str
+    ) -> Iterator[tuple[DiffCategory, tuple[Difference, ...]]]:
+        """Yield how two calls differ, after what is below them."""
         if one.kind != other.kind or (one.name != other.name and not _is_rejected(one, other)):
-            category: DiffCategory = "kind" if one.kind != other.kind else "name"
             told = differences(*(each.label().partition("#")[0] for each in (one, other)))
-            self._call_differs(category, one, other, run, told)
+            yield "kind" if one.kind != other.kind else "name", told
             return
         if one.asked != other.asked and not _is_rejected(one, other):
             asked = differences(a.request(one), b.request(other))
             left = [each for each in asked if not is_alike(each, self._arguments)]
             if left:
-                self._call_differs("arguments", one, other, run, tuple(left))
+                yield "arguments", tuple(left)
         if one.number and other.number and self._children_differ(one, other, a, b, run):
             return  # the child's own run says how it ended otherwise
         if one.ended != other.ended:
             ended = differences(a.ending(one), b.ending(other))
             is_retry = all(each.pointer.startswith(f"/{RETRIES}") for each in ended)
             if ended:
-                self._call_differs("retry" if is_retry else "result", one, other, run, ended)
+                yield "retry" if is_retry else "result", ended
 
     def _children_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> bool:
         """Compare two children; return whether a difference in how they ended was reported."""
@@ -310,29 +299,26 @@ class _Comparison:
             self.above = outside
 
     def _call_differs(
-        self,
-        category: DiffCategory,
-        one: Call | None,
-        other: Call | None,
-        run: str,
-        places: Iterable[Difference],
-    ) -> None:
-        call = one or other
-        at = call.asked_at if call else 0
-        if call and call.ended_at and category in ("result", "retry"):
-            at = call.ended_at[-1]
+        self, category: DiffCategory, pair: Paired, a: RunCalls, b: RunCalls, run: str,
+        places: tuple[Difference, ...],
+    ) -> None:  # fmt: skip
+        one, other = pair.call_a, pair.call_b
+        side, call = (a, one) if one is not None else (b, other)
+        assert call is not None, "one side has it"
+        is_end = call.ended_at and category in ("result", "retry")
         self._add(
             LogDifference(
                 category=category,
-                run=run,
-                what=call.label() if call else "",
-                scope=call.scope.removesuffix("@") if call else "",
+                run=" > ".join([run, *side.names(call.key)]),
+                what=call.label(),
+                scope=call.scope.removesuffix("@"),
+                turn=side.turn(call),
                 call_a=one.key if one else None,
                 call_b=other.key if other else None,
                 seq_a=one.seq if one else None,
                 seq_b=other.seq if other else None,
-                differences=tuple(places),
-                when=(*self.above, at),
+                differences=places,
+                when=(*self.above, call.ended_at[-1] if is_end else call.asked_at),
             )
         )
 

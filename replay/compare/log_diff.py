@@ -5,15 +5,16 @@ Nothing here reads a log: `replay.compare.diff` does. The rules are CONTRACT.md 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal
+from collections.abc import Iterator
+from typing import Final, Literal
 
 import attrs
 
 from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
+from refold.replay.difference.causes import ALL_HINT, DiffCause, cause_of, causes
 from refold.replay.difference.pointer_diff import Difference, counted, shown
-from refold.replay.difference.text_diff import changed_words, text_changes
+from refold.replay.difference.text_diff import text_changes
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.run.tree_text import printable
 
@@ -59,6 +60,8 @@ class LogDifference(Document):
     """The call in a few words, `search#3`; empty for the run itself."""
     scope: str = ""
     """The scope of the call; empty for the run itself."""
+    turn: int | None = None
+    """The agent's last model request by then, from 1; `None` before the first."""
     call_a: str | None = None
     call_b: str | None = None
     """Call keys; `None` where the log has no such call, or it is the run itself."""
@@ -93,60 +96,12 @@ class LogDifference(Document):
             return [printable(f"{place.pointer}:"), *(f"    {each}" for each in texts[0].lines)]
         return [printable(str(place))]
 
-    @property
-    def change(self) -> tuple[Any, ...]:
-        """What it has in common with the same change elsewhere, whatever the run's number."""
-        run = _NUMBERED.sub("", self.run)
-        places = tuple((each.pointer, each.kind, changed_words(each)) for each in self.differences)
-        return run, self.what.partition("#")[0], self.category, places
-
-
-@attrs.frozen(kw_only=True)
-class DiffCause(Document):
-    """A difference that comes before others, with those that may follow from it."""
-
-    difference: LogDifference
-    alike: tuple[str, ...] = ()
-    """Where else the same changed in the same way."""
-    later: int = 0
-    """How many others come later in these runs, are in runs that were started otherwise there, or
-    have the same changed words."""
-
-    def __str__(self) -> str:
-        lines = str(self.difference).split("\n")
-        if self.alike:
-            lines[0] = f"{len(self.alike) + 1} times: {lines[0]}"
-        if self.later:
-            lines.append(f"    and {counted(self.later, 'difference')} later (to list them: --all)")
-        return "\n".join(lines)
-
-
-def causes(differences: Iterable[LogDifference]) -> tuple[DiffCause, ...]:
-    """Return the differences, in the order of time, that no earlier one may explain."""
-    found: dict[Any, DiffCause] = {}
-    runs: dict[str, Any] = {}
-    """By a run, or a call and all below it: the change that came first there."""
-    words: dict[tuple[str, str], Any] = {}
-    for one in differences:
-        change, said = one.change, {changed_words(each) for each in one.differences}
-        path = one.run.split(" > ")
-        starts = (" > ".join(path[:depth]) for depth in range(2, len(path) + 1))
-        known = next((runs[each] for each in (one.run, *starts) if each in runs), None)
-        if known is None and change not in found and said and all(each in words for each in said):
-            known = words[next(iter(said))]
-        if known is not None:
-            found[known] = attrs.evolve(found[known], later=found[known].later + 1)
-        elif change in found:
-            alike = (*found[change].alike, one.where)
-            found[change] = attrs.evolve(found[change], alike=alike)
-        else:
-            found[change] = DiffCause(difference=one)
-        known = change if known is None else known
-        runs.setdefault(one.run, known)
-        if one.what:
-            runs.setdefault(one.where, known)
-        words |= dict.fromkeys(said - words.keys(), known)
-    return tuple(found.values())
+    def as_cause(self) -> DiffCause:
+        """Return it as a cause of its own."""
+        return cause_of(
+            self, run=self.run, call=self.what.partition("#")[0], what=self.category,
+            where=self.where, turn=self.turn, differences=self.differences, sides=(None, None),
+        )  # fmt: skip
 
 
 @attrs.frozen
@@ -190,7 +145,7 @@ class LogDiff(Document):
     @property
     def causes(self) -> tuple[DiffCause, ...]:
         """The differences that come before others, equal ones as one."""
-        return causes(self.differences)
+        return causes(self.differences, spread=True)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -221,6 +176,8 @@ class LogDiff(Document):
         if rest:
             advice = f": to list all, use {command}" if command else ""
             yield f"and {counted(rest, 'difference')} more{advice}"
+        if not every and any(each.follows for each in self.causes):
+            yield ALL_HINT
         yield from (f"note: {printable(note)}" for note in self.notes)
         context = Counter(
             (_NUMBERED.sub("", each.run), _HASH.sub(r"\1", str(place)))  # hashes begin differently

@@ -8,6 +8,7 @@ belongs to its call. Rules: CONTRACT.md §13, §16.5.
 """
 
 import itertools
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,10 +24,8 @@ from refold.engine.observed.binding import FOLDERS, NOTED
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.calls import NO_OUTCOME, RETRIES, Call, RunCalls
-from refold.replay.compare.log_diff import LogDifference
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.pointer_diff import shared_ends
-from refold.replay.difference.text_diff import changed_words
 from refold.replay.observed.folder import FileDifference, folder_differences
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
@@ -44,6 +43,8 @@ _IDS: Final = frozenset(
     }
 )
 """Members that hold values drawn by a server."""
+_LATE: Final = 2**62
+"""Behind the requests of all logs."""
 _OWN: Final = frozenset({"arguments", "input"})
 """Members that hold values chosen by a model or a program, with any inner names."""
 
@@ -62,6 +63,7 @@ class ObservedCalls(RunCalls):
         self.volatile = tuple(volatile)
         self.declared = Declared()
         self.calls: list[Call] = []
+        self._turns: defaultdict[str, array[int]] = defaultdict(lambda: array("Q"))
         models = [each for each in self.volatile if each.startswith("model:")]
         self._record = read_record(path, VolatileRules(models))
         names = ("program", "input", "limits", "rules", "guarantee", "versions")
@@ -136,9 +138,9 @@ class ObservedCalls(RunCalls):
         told = {name: value for name, value in output.items() if name != "stdout_bytes"}
         return told | ({"stdout": self._bindings.plain_text(text)} if "stdout" in told else {})
 
-    def names(self, call: str | None) -> list[str]:
+    def names(self, call: str) -> list[str]:
         """Return the names of the conversations above a call, and of its own."""
-        parts = scope_of(call).split("/") if call else []
+        parts = scope_of(call).split("/")
         scopes = ["/".join(parts[:depth]) for depth in range(2, len(parts) + 1)]
         own = {new: old for old, new in self._scopes.items()}
         return [conversation_name(self._record, own.get(each, each)) for each in scopes]
@@ -173,6 +175,10 @@ class ObservedCalls(RunCalls):
     def _value(self, value: Any) -> Any:
         return self._bindings.as_recorded_value(value) if self._is_now else value
 
+    def agent_of(self, call: Call) -> str:
+        """Return the scope of its conversation."""
+        return scope_of(call.key)
+
     def request(self, call: Call) -> Json:
         """Return the request without volatile values."""
         return self._asked[call.key]
@@ -205,8 +211,10 @@ class ObservedCalls(RunCalls):
                 end = self._bindings.marked_result(told, end)
                 ended = self._record.rules.applied_to(end, f"tool:{tool.tool}")
                 kind, name = "tool", tool.tool
-            digests = _digest(asked), _digest(ended)
-            self.calls.append(Call(renamed, kind, name, seqs[key], digests[0], 0, digests[1]))
+            at = 2 * seqs[key]
+            end = at + 1 if kind == "model" else _LATE + at  # long after its request
+            asked_at = seqs[key], _digest(asked), at
+            self.calls.append(Call(renamed, kind, name, *asked_at, _digest(ended), (end,)))
             self._asked[renamed], self._ended[renamed] = asked, ended
 
     def _of_turn(
@@ -308,35 +316,3 @@ def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
     numbers = [int(number) for scope in first if (number := scope.split("/")[1]).isdigit()]
     free = (f"0/{number}" for number in itertools.count(max(numbers, default=0) + 1))
     return {scope: found.get(scope) or next(free) for scope in second}
-
-
-def causes_first(
-    found: Iterable[LogDifference], a: ObservedCalls, b: ObservedCalls
-) -> list[LogDifference]:
-    """Return differences in the order of their causes, each with the names of its conversation.
-
-    A difference that only repeats an earlier one is omitted, such as a parent's messages with a
-    subagent's changed answer.
-    """
-    kept: list[LogDifference] = []
-    seen: set[tuple[str, str]] = set()
-    for one in sorted(found, key=_when):
-        said = {changed_words(each) for each in one.differences}
-        if kept and said and all(_is_known(each, seen) for each in said):
-            continue
-        seen |= said
-        side, call = (b, one.call_b) if one.call_a is None else (a, one.call_a)
-        kept.append(attrs.evolve(one, run=" > ".join([one.run, *side.names(call)])))
-    return kept
-
-
-def _when(one: LogDifference) -> tuple[int, int]:
-    """Return the approximate time of a difference: a tool's result comes long after its request."""
-    seq = one.seq_b if one.seq_a is None else one.seq_a
-    is_before = one.category in ("header", "input")
-    is_end = seq is None or (one.category == "result" and not one.what.startswith("model "))
-    return (0 if is_before else 2 if is_end else 1), 2 * (seq or 0) + (one.category == "result")
-
-
-def _is_known(core: tuple[str, str], seen: Iterable[tuple[str, str]]) -> bool:
-    return any(core == each or (each[0] and core[0].replace(*each) == core[1]) for each in seen)

@@ -5,6 +5,7 @@ Input: recorded and new values. Output: places and descriptions of differences. 
 
     pointer_diff    two JSON values, as JSON pointers
     text_diff       two texts, and two conversations
+    causes          differences grouped by cause
     align           two sequences of calls, aligned
     comparators     comparisons of two results
     excuses         ignored values: declared volatile, or redacted

@@ -13,6 +13,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.log.reader import Entry
+from refold.replay.difference.causes import DiffCause, cause_of
 from refold.replay.difference.pointer_diff import Difference, differences, differing, shown
 from refold.replay.difference.text_diff import TextChange
 from refold.replay.index.asked_items import item_of
@@ -80,10 +81,13 @@ class Divergence(Document):
     """The place, the recorded and the current value, and the probable cause."""
 
     computed = ("headline",)
+    hidden = ("when",)
 
     category: Category
     where: str
     """`root > researcher[2] > search#3`: names from the root down."""
+    turn: int | None = None
+    """The agent's last model request by then, from 1; `None` before the first."""
     log: str
     """The log that the run was compared with."""
     call: str = ""
@@ -112,6 +116,21 @@ class Divergence(Document):
     """What differs after it, in the order of the record; at most `LATER_MAX` of them."""
     later_count: int = 0
     """How many there are."""
+    when: tuple[int, ...] = attrs.field(default=(), eq=False)
+    """What sorts divergences of one run in time: entries, of the starts above and its own."""
+
+    def as_cause(self) -> DiffCause:
+        """Return it as a cause of its own."""
+        run = self.where.rpartition(" > ")[0] if self.call else self.where
+        side = self.now if isinstance(self.now, Mapping) else self.recorded
+        about = side if isinstance(side, Mapping) else {}
+        sides = _without_key(self.recorded), _without_key(self.now)
+        return cause_of(
+            self, run=run or self.where, call=str(about.get("name") or about.get("kind") or ""),
+            what=self.category, where=self.where, turn=self.turn, differences=self.diff,
+            sides=sides, texts=self.texts, follows=self.later_count,
+            place=(self.file, self.line, "" if self.diff else repr(sides)),
+        )  # fmt: skip
 
     @property
     def headline(self) -> str:
@@ -179,6 +198,12 @@ def _spot(difference: Difference) -> str:
     if difference.pointer == "/arguments/predecessor":
         return "the conversation before these messages"
     return str(difference)
+
+
+def _without_key(side: Json) -> Json:
+    """Return a request without its call key, which is part of the place."""
+    is_request = isinstance(side, Mapping)
+    return {name: side[name] for name in side if name != "call"} if is_request else side
 
 
 def _short(value: str) -> str:

@@ -15,6 +15,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
 from refold.engine.workspace.paths import names_of
+from refold.replay.difference.causes import DiffCause, cause_texts, causes
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import Difference, counted, differences, few
 from refold.replay.difference.text_diff import text_changes
@@ -87,6 +88,11 @@ class ObservedReport:
         return is_nothing and bool(self.requests or not self.divergences)
 
     @property
+    def causes(self) -> tuple[DiffCause, ...]:
+        """The divergences, equal ones as one."""
+        return causes(self.divergences)
+
+    @property
     def identical(self) -> bool:
         """Whether all was asked again, nothing else was, and the command ended alike.
 
@@ -98,6 +104,7 @@ class ObservedReport:
         """Return it as plain data."""
         plain = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         plain["divergences"] = [one.as_json() for one in self.divergences]
+        plain["causes"] = [one.as_json() for one in self.causes]
         plain["ignored"] = [one.as_json() for one in self.ignored]
         plain["notes"] = list(self.notes)
         identical = self.identical and not self.is_nothing
@@ -134,7 +141,7 @@ class ObservedReport:
 
     def __str__(self) -> str:
         lines = [*filter(None, [self.files]), self.headline]
-        lines += [f"\n{one}{after(one)}" for one in self.divergences]
+        lines += cause_texts(self.causes, None)
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"profile: {self.profile}"] if self.profile else []
         lines += [f"not kept: --keep {self.unkept}"] if self.unkept else []
@@ -195,19 +202,6 @@ def without_network(report: ObservedReport) -> ObservedReport:
             for each in report.divergences
             for tail in [f"; {ANSWERED}" if each.cause.endswith(ANSWERED) else ""]
         ),
-    )
-
-
-def after(divergence: Divergence) -> str:
-    """Return, as a line of its own, how much follows a difference in its conversation."""
-    count = divergence.later_count
-    if not count:
-        return ""
-    if divergence.cause.endswith(ANSWERED):
-        return f"\n  then      {counted(count, 'request')} with no other change"
-    return (
-        f"\n  then      {counted(count, 'more difference')} in the same "
-        "conversation or its descendants"
     )
 
 

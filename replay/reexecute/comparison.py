@@ -76,6 +76,7 @@ class Comparison:
         )
         self.program = program_of(again.program, replayed.started)
         self.names = again.names or (replayed.started.program,)
+        self.when = again.when
         self.raised: tuple[str, int] | None = None
         """The place at which the program raised, if it did."""
         self.end: dict[str, Json] | None = None
@@ -205,6 +206,12 @@ class Comparison:
         before = itertools.takewhile(lambda entry: entry.seq < until, entries)
         return frozenset(scope_of(entry.call) for entry in before if entry.call)
 
+    def _turn(self, until: int) -> int:
+        """Return how many model requests the record has before an entry, and at it."""
+        entries = read_entries(self.log, verify=False, torn_ok=True)
+        before = itertools.takewhile(lambda entry: entry.seq <= until, entries)
+        return sum(entry.kind == "model.asked" for entry in before)
+
     def _unknown(self, mismatch: Mismatch, first: Found | None) -> dict[str, Json] | None:
         """Return the tool that the run does not have and was asked for where the record has one."""
         entry = mismatch.recorded
@@ -250,6 +257,7 @@ class Comparison:
         place = explorer.first.place if explorer is not None else None
         file, line = place or self.raised or ("", 0)
         later = self._later(found, explorer.first) if found and explorer else ()
+        seq = explorer.first.recorded.seq if explorer else sides.seq or replayed.cursor.taken
         return Divergence(
             category=name,
             where=self._where(sides),
@@ -267,6 +275,8 @@ class Comparison:
             cause=released or cause or self._cause(name, sides, diff, changes, found),
             later=later[:LATER_MAX],
             later_count=len(later),
+            turn=self._turn(seq) or None,
+            when=(*self.when, seq),
         )
 
     def _where(self, sides: _Sides) -> str:

@@ -105,14 +105,16 @@ class _Tree:
         if tools_executed or self._runs > 1 or self._found is None:
             self._add(children=self._runs - 1, tools_executed=tools_executed)
         assert self._found is not None
-        return self._found
+        in_time = sorted(self._found.divergences, key=lambda one: one.when)
+        return attrs.evolve(self._found, divergences=tuple(in_time))
 
     def _add(self, part: ReplayReport | None = None, **found: Any) -> None:
         part = part or ReplayReport(log=self._log, **found)
         self._found = self._found.plus(part) if self._found is not None else part
 
     def _add_damaged(self, again: RunAgain, recorded: str, now: str | None = None) -> None:
-        self._add(divergences=(damaged(again.log, again.names, recorded, now),))
+        found = damaged(again.log, again.names, recorded, now)
+        self._add(divergences=(attrs.evolve(found, when=again.when),))
 
     def replay(self, again: RunAgain, found: Scan | None = None) -> None:
         """Replay one run, then its children; `found` is the chain's scan, if already made."""
@@ -168,11 +170,11 @@ class _Tree:
 
         answer = reexecute_apart(again, lambda watch: replay_tree(again, watch))
         if answer.report is not None:
-            self._add(answer.report)
+            self._add(answer.report.below(again.when))
         elif answer.reached_end:
             self._add(ends_early=(again.log.name,), entries=scan(again.log).entries)
         else:
-            self._add(divergences=(_died(again, answer.how),))
+            self._add(divergences=(attrs.evolve(_died(again, answer.how), when=again.when),))
 
     def _replay_child(self, above: RunAgain, child: RunChild, replayed: Replayed) -> None:
         given, ended = child.delegation, replayed.logged.get(child.call)
@@ -182,6 +184,7 @@ class _Tree:
             program=given.program,
             tools={**above.tools, **{tool.name: tool for tool in given.own_tools}},
             names=(*above.names, f"{name}[{child.number}]"),
+            when=(*above.when, replayed.starts[child.call]),
             session=_session_of(child, replayed.kernel),
             volatile=above.volatile,
         )

@@ -10,6 +10,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
+from refold.replay.difference.causes import DiffCause, causes
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import counted
 from refold.replay.explain.causes import likely_cause
@@ -28,6 +29,8 @@ class RunAgain:
     tools: Mapping[str, Tool]
     names: tuple[str, ...] = ()
     """From the root down to it; empty for a root."""
+    when: tuple[int, ...] = ()
+    """Entries of the starts above it, from the root down."""
     session: SessionPort | None = None
     volatile: tuple[str, ...] = ()
     """Paths that are not compared, in addition to those that the log lists."""
@@ -37,11 +40,11 @@ class RunAgain:
 class ReplayReport(Document):
     """The result of a re-execution."""
 
-    computed = ("identical", "not_compared")
+    computed = ("identical", "not_compared", "causes")
 
     log: Path
     divergences: tuple[Divergence, ...] = ()
-    """The first of each run that differs, the root's before its children's."""
+    """The first of each run that differs, in the order of time."""
     entries: int = 0
     """Entries compared, over all logs."""
     children: int = 0
@@ -77,6 +80,11 @@ class ReplayReport(Document):
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return ReplayReport(log=self.log, **sums)
 
+    def below(self, when: tuple[int, ...]) -> "ReplayReport":
+        """Return it with its divergences in the place of the start of its run."""
+        found = tuple(attrs.evolve(each, when=when) for each in self.divergences)
+        return attrs.evolve(self, divergences=found)
+
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
@@ -94,6 +102,11 @@ class ReplayReport(Document):
         return (timers, *unread) if self.timers else tuple(unread)
 
     @property
+    def causes(self) -> tuple[DiffCause, ...]:
+        """The divergences, equal ones as one."""
+        return causes(self.divergences)
+
+    @property
     def identical(self) -> bool:
         """Whether every run matched its log."""
         return not self.divergences
@@ -109,7 +122,7 @@ class ReplayReport(Document):
 
     def __str__(self) -> str:
         if self.divergences:
-            return "\n\n".join(str(each) for each in (*self.divergences, *self.unmatched))
+            return "\n\n".join(str(each) for each in (*self.causes, *self.unmatched))
         runs = counted(self.children, "child run")
         text = f"identical: {self.entries} entries, {runs}; "
         text += f"tool calls executed: {self.tools_executed}"

@@ -144,6 +144,8 @@ class Replayed(World):
         )
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
+        self.starts: dict[str, int] = {}
+        """By a child's call: the entry that started it."""
         """Children that the program started, in the order of starts."""
         self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
@@ -382,6 +384,7 @@ class Replayed(World):
         for effect in self.kernel.wanted:
             if isinstance(effect, RunChild):
                 self.children.append(effect)
+                _, _, self.starts[effect.call] = self.fold.open.get(effect.call, ("", "", 0))
             if self._successor is not None:
                 self.keep(effect)
         self.kernel.wanted.clear()

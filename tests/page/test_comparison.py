@@ -36,18 +36,19 @@ def _ids(document: dict[str, Any]) -> tuple[str, str]:
     return document["logs"][0]["id"], document["diff"]["other"]["logs"][0]["id"]
 
 
-def test_the_first_difference_names_both_entries(tmp_path: Path) -> None:
+def test_a_row_names_both_entries(tmp_path: Path) -> None:
     a, b = _recorded(tmp_path, "a", [1, 2, 3]), _recorded(tmp_path, "b", [1, 5, 3])
 
     document = page(a, b).document
     found, (one, other) = document["diff"], _ids(document)
 
-    told = {"what": "root > double#2: arguments", "change": "    /arguments/x: 2 → 5"}
-    assert found["first"] == {"a": [one, 3], "b": [other, 3], **told}
+    (whole,) = found["causes"]
+    assert (whole["title"], whole["a"], whole["words"]) == ("root: input", None, ["/1: 2 → 5"])
+    assert whole["follows"] == found["count"] - 1
+    assert found["rows"][1][:4] == [one, 3, other, 3]
     assert [row[4] for row in found["rows"]] == ["same", "changed", "same"]
     assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
     assert found["table"]["tool_calls"] == [3, 3]
-    assert {each["category"] for each in found["runs"]} == {"input", "output"}
 
 
 def _told_late(folder: Path, said: str) -> Path:
@@ -78,8 +79,9 @@ def test_the_first_difference_is_the_answer_that_came_first(tmp_path: Path) -> N
     document = page(_told_late(tmp_path, "one"), _told_late(tmp_path, "other")).document
 
     differ = [row[1] for row in document["diff"]["rows"] if row[4] == "changed"]
-    assert document["diff"]["first"]["what"] == "root > quick#1: result"
-    assert document["diff"]["first"]["a"][1] == differ[1] > differ[0]
+    first = document["diff"]["causes"][0]
+    assert first["title"] == "root > quick#1: result"
+    assert first["a"][1] == differ[1] > differ[0]
 
 
 def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_two_runs_that_are_the_same_have_no_first_difference(tmp_path: Path) -> 
 
     found = page(a, b).document["diff"]
 
-    assert (found["identical"], found["first"], found["count"]) == (True, None, 0)
+    assert (found["identical"], found["causes"], found["count"]) == (True, [], 0)
 
 
 def test_a_damaged_run_is_said_to_be_why_nothing_is_compared(tmp_path: Path) -> None:
@@ -131,4 +133,4 @@ def test_the_rows_differ_where_diff_finds_calls_that_do(seeds: tuple[int, int]) 
     calls = [each for each in told.differences if each.what]
     assert len(places) == sum(len(each.differences) for each in calls)
     assert found["identical"] == told.identical
-    assert (found["first"] is None) == (not calls)
+    assert [each["title"] for each in found["causes"]] == [each.headline for each in told.causes]

@@ -3,13 +3,17 @@
 The alignment and the differences are those of `refold diff`. Rules: CONTRACT.md §13, §14.16.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+
+import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import LogError
 from refold.page.one_run import OneRun, left_out
 from refold.replay.compare.diff import Compared, LogDifference, diff
+from refold.replay.difference.causes import DiffCause
 from refold.replay.difference.pointer_diff import shown
 from refold.replay.run.totals import totals
 
@@ -33,8 +37,8 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     If they cannot be compared, `error` gives the reason.
     """
     pairs: list[Compared] = []
-    found: dict[str, Any] = {"other": b.document(), "first": None}
-    found |= {"rows": [], "runs": [], "notes": []}
+    found: dict[str, Any] = {"other": b.document()}
+    found |= {"rows": [], "causes": [], "notes": []}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     found["labels"] = _LABELS
@@ -45,27 +49,11 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
         return found | answers | {"error": str(error)}
     rows = [_row(each, a.ids, b.ids, content=content) for each in pairs]
     found["rows"] = sorted(rows, key=lambda row: _when(row, a, b))
-    found["runs"] = [
-        {
-            "where": each.where,
-            "category": each.category,
-            "differences": _places(each, content=content),
-        }
-        for each in told.differences
-        if not each.what
-    ]
-    one = next((each for each in told.differences if each.what), None)
-    if one is not None:
-        own = zip(pairs, rows, strict=True)
-        row = next(row for each, row in own if one in each.differences)
-        found["first"] = {
-            "a": None if row[1] is None else row[:2],
-            "b": None if row[3] is None else row[2:4],
-            "what": f"{one.where}: {one.category}",
-            "change": str(one).partition("\n")[2] if content else "",
-        }
-    title = "No difference" if told.identical else "They differ, in no entry"
-    found |= {"title": "They first differ here" if found["first"] else title}
+    places = {
+        id(one): row for each, row in zip(pairs, rows, strict=True) for one in each.differences
+    }
+    found["causes"] = [_cause(each, places, content=content) for each in told.causes]
+    found["title"] = "They first differ here" if found["causes"] else "No difference"
     return found | {"identical": told.identical, "count": told.count, "notes": list(told.notes)}
 
 
@@ -77,6 +65,23 @@ def _row(
         status = "added" if pair.seq_a is None else "removed"
     places = [place for each in pair.differences for place in _places(each, content=content)]
     return [ids_a[pair.log_a], pair.seq_a, ids_b[pair.log_b], pair.seq_b, status, places]
+
+
+def _cause(cause: DiffCause, places: Mapping[int, list[Any]], *, content: bool) -> dict[str, Any]:
+    """Return a cause, with its place in both runs where it has one."""
+    log_a, seq_a, log_b, seq_b, *_ = places.get(id(cause.leaves[0]), (None,) * 4)
+    shown = attrs.evolve(
+        cause,
+        was=_short(cause.was, content=content),
+        now=_short(cause.now, content=content),
+        words=cause.words if content else (),
+    )
+    return {
+        **shown.as_json(),
+        "a": None if seq_a is None else [log_a, seq_a],
+        "b": None if seq_b is None else [log_b, seq_b],
+        "title": cause.headline,
+    }
 
 
 def _places(difference: LogDifference, *, content: bool) -> list[list[Any]]:

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from refold.engine.errors import UsageError
 from refold.engine.log.reader import open_log
 from refold.page.document import Page, page
-from refold.replay.explain.divergence import Divergence
+from refold.replay.difference.causes import DiffCause
 
 _BLOCK_MAX: Final = 2**18
 """Characters of base64 in one element; a browser would hold one long text several times."""
@@ -50,23 +50,18 @@ def page_html(made: Page) -> str:
     return shell(document, "\n".join(logs), title=made.document["title"], connect="'none'")
 
 
-def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
-    """Return the page of a recording, with where its replay diverged: each kind once.
+def diverged_html(log: Path, found: Iterable[DiffCause]) -> str:
+    """Return the page of a recording, with the causes for which its replay diverged.
 
     Raises:
         RefoldError: an error of `page`.
     """
     made = page(log)
     ids = {path.name: name for name, path in made.logs.items()}
-    found: dict[object, dict[str, Any]] = {}
-    for each in divergences:
-        place = {"log": ids.get(Path(each.log).name), "seq": each.seq}
-        kind = each.category, each.file, each.line, tuple(where.pointer for where in each.diff)
-        if kind in found:
-            found[kind]["more"].append(place)
-        else:
-            found[kind] = place | {"text": str(each), "more": []}
-    made.document["divergences"] = list(found.values())
+    made.document["divergences"] = []
+    for cause in found:
+        place, *more = ({"log": ids.get(Path(e.log).name), "seq": e.seq} for e in cause.leaves)
+        made.document["divergences"].append({**place, "text": str(cause), "more": more})
     return page_html(made)
 
 

@@ -87,10 +87,16 @@ def _more(count: int) -> Iterator[str]:
 def _differences(diff: dict[str, Any]) -> Iterator[str]:
     if diff.get("error"):
         yield f"Not compared: {_cell(diff['error'])}"
-    elif diff["first"]:
-        yield f"First difference: {_cell(diff['first']['what'])}; {diff['count']:,} in all."
+    elif diff["identical"]:
+        yield "No difference."
     else:
-        yield "No difference." if diff["identical"] else f"{diff['count']:,} differences."
+        yield f"{diff['count']:,} differences. Their causes, the first in time first:"
+        yield ""
+        for cause in diff["causes"][:_ROWS_MAX]:
+            later = f" ({cause['follows']:,} later)" if cause["follows"] else ""
+            yield f"- {_cell(cause['title'])}{later}"
+        yield from _more(len(diff["causes"]))
+        yield ""
     for note in diff["notes"][:_ROWS_MAX]:  # of what was not compared
         yield f"- {_cell(note)}"
     yield from _more(len(diff["notes"]))

@@ -154,8 +154,8 @@ class RefoldCommand(RecordedRuns):
         if report.is_nothing or not report.identical:
             at = self._shown(log)
             found = tuple(attrs.evolve(each, log=at) for each in report.divergences)
-            text = str(attrs.evolve(report, log=at, divergences=found))
-            self.explained = explained(found, text) if found else None
+            text = str(report := attrs.evolve(report, log=at, divergences=found))
+            self.explained = explained(report.causes, text) if found else None
             fail(f"{text}\n{self._settings.if_meant()}")
         code = report.exit_code or 0
         return RanCommand(exit_code=code, stdout=printed.text(), log=log, report=report)

@@ -383,7 +383,7 @@ class RefoldModels:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
         report = attrs.evolve(report, log=log, divergences=found)
-        self.explained = explained(found, str(report)) if found else None
+        self.explained = explained(report.causes, str(report)) if found else None
         return f"{report}\n{self._settings.if_meant()}"
 
     def _unrecorded(self) -> str:

@@ -28,6 +28,7 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as engine_record
 from refold.options import checked
 from refold.replay.audit.verify import verify
+from refold.replay.difference.causes import CAUSES_SHOWN, cause_texts, causes
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.reexecute.network import Allowed, NetworkWatch
 from refold.replay.reexecute.world import first_event
@@ -350,12 +351,12 @@ class RefoldRun(RecordedRuns):
         if watch.seen:
             fail(_network_text(self._shown(log), watch.seen))
         if not report.identical:
-            first = report.divergences[0]
-            first = attrs.evolve(first, log=self._shown(Path(first.log)))
-            more = len(report.divergences) - 1
-            rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
-            self.explained = explained([first], f"{first}{rest}")
-            fail(f"{first}{rest}\n{self._settings.if_meant()}")
+            differing = [
+                attrs.evolve(each, log=self._shown(Path(each.log))) for each in report.divergences
+            ]
+            text = "\n".join(cause_texts(causes(differing), CAUSES_SHOWN)).strip()
+            self.explained = explained(causes(differing), text)
+            fail(f"{text}\n{self._settings.if_meant()}")
         if not (found := verify(log)).intact:
             damage = next(one for each in found.logs for one in each.damage)
             raise damage.as_error()

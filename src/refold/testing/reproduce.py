@@ -15,7 +15,7 @@ from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import Program, Reference, Tool
 from refold.engine.ports.programs import reference_of
 from refold.programs import SHIPPED
-from refold.replay.explain.divergence import Divergence
+from refold.replay.difference.causes import DiffCause
 
 
 def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) -> str:
@@ -25,18 +25,12 @@ def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) 
     return shlex.quote(text) if is_quoted else text
 
 
-_OF_ONE_TEST: Final = ("  where ", "  recorded ", "  now ", "  matched ")
 IF_MEANT: Final = "If the change is intended, record the test again and update its snapshots:"
 
 
-def explained(divergences: Sequence[Divergence], text: str) -> tuple[tuple[str, ...], str]:
-    """Return what divergences of the same changes have in common, and the text that explains them.
-
-    In common is what changed, not which call shows it nor what came before it.
-    """
-    found = (str(each).split("\n") for each in divergences)
-    common = ("\n".join(x for x in each if not x.startswith(_OF_ONE_TEST)) for each in found)
-    return tuple(common), text
+def explained(found: Sequence[DiffCause], text: str) -> tuple[tuple[str, ...], str]:
+    """Return what tells the causes from others, and the text that explains them."""
+    return tuple(repr(each.key) for each in found), text
 
 
 def replay_command(

@@ -104,11 +104,11 @@ def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) ->
     whole = invoke("diff", one, other, "--all")
 
     assert said.startswith("501 differences: ")
-    assert "root: input\n    (the value itself): 1 → 2\n    and 500 differences later" in said
+    assert "root: input\n    (the value itself): 1 → 2\n  then      500 later differences" in said
     assert ": arguments" not in said
     assert len(document["differences"]) == document["count"] == 501
     (cause,) = document["causes"]
-    assert (cause["difference"]["category"], cause["later"]) == ("input", 500)
+    assert (cause["what"], cause["follows"]) == ("input", 500)
     assert "left out" not in whole.stdout
     assert whole.stdout.count(": arguments") == 250
 

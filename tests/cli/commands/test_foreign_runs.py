@@ -178,7 +178,7 @@ def test_all_differences_are_told_on_request(folder: Path, invoke: Invoke) -> No
     few = invoke("replay", "many.jsonl", *command).stderr
     every = invoke("replay", "many.jsonl", "--all", *command).stderr
 
-    assert "to list them, add --all" in few
+    assert "to list every difference, add --all" in few
     assert "more" not in every
     assert every.count("where  ") == few.count("where  ") + int(re.findall(r"(\d+) more", few)[0])
 

@@ -23,7 +23,6 @@ from refold.engine.log.writer import LogWriter
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
-from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.report import ReplayReport
 from tests.support.unfinished import cut
 
@@ -221,19 +220,6 @@ def test_a_program_that_is_not_named_gets_a_line_to_copy(log: Path, invoke: Invo
     said = invoke("replay", log)
 
     assert said.stderr.splitlines()[-1] == f"refold replay {log} --program FILE.py:main"
-
-
-def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    one = Divergence(category="args_changed", log="a.jsonl", where="root")
-    report = ReplayReport(log=Path("a.jsonl"), divergences=(one,) * 3, entries=1, children=0)
-
-    describe(report)
-
-    said = capsys.readouterr().out
-    assert said.endswith("\n\n2 more runs diverged: to list them, add --all\n")
-    assert "\\n" not in said
 
 
 def test_what_a_rule_passed_over_is_counted_and_listed(

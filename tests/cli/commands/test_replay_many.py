@@ -256,18 +256,21 @@ def test_what_was_not_compared_is_said_of_a_few_logs_or_of_all(
     assert "more log" not in everything
 
 
-def test_of_several_runs_that_diverged_the_first_is_told(
+def test_equal_divergences_of_several_logs_are_one_cause(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Below the names of their logs; another one is another cause."""
     one = Divergence(category="args_changed", log="a.jsonl", where="root")
-    row = LogResult(log="a.jsonl", result="diverged", divergences=(one,) * 3, message="other")
-    report = BulkReport(logs=(row,), seconds=1.0, jobs=1)
+    other = attrs.evolve(one, category="reordered")
+    rows = [
+        LogResult(log=f"{name}.jsonl", result="diverged", divergences=(each,), message="other")
+        for name, each in (("a", one), ("b", attrs.evolve(one)), ("c", other))
+    ]
+    report = BulkReport(logs=tuple(rows), seconds=1.0, jobs=1)
 
     code = tell(report, None, is_all=False)
 
     said = capsys.readouterr().out
     assert code == 1
-    assert "  2 more runs diverged: to list them, add --all\n" in said
-    assert "volatile" not in said
-    tell(attrs.evolve(report, logs=(attrs.evolve(row, divergences=(one,)),)), None, is_all=False)
-    assert "more run" not in capsys.readouterr().out
+    assert "\na.jsonl\nb.jsonl\n2 times: args_changed: " in said
+    assert "\nc.jsonl\nreordered: " in said

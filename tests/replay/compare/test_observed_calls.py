@@ -143,10 +143,12 @@ def test_the_first_of_few_differences_is_the_cause(tmp_path: Path) -> None:
 
     whole, few = diff(one, other, pairs=pairs), diff(one, other, most=1)
 
-    assert whole.count == few.count == 1
-    assert whole.differences == few.differences
-    assert [each for pair in pairs for each in pair.differences] == [*whole.differences]
-    assert sum(pair.differs for pair in pairs) > 1
+    (cause,) = whole.causes
+    assert cause.follows == whole.count - 1 == few.count - 1 > 0
+    assert whole.differences[:1] == few.differences == cause.leaves
+    found = sorted((each for pair in pairs for each in pair.differences), key=lambda e: e.when)
+    assert found == [*whole.differences]
+    assert sum(pair.differs for pair in pairs) == len({each.call_a for each in found})
 
 
 def test_volatile_places_are_not_compared(tmp_path: Path) -> None:
@@ -259,4 +261,5 @@ def test_one_changed_word_is_told_once_with_its_subagent(tmp_path: Path, scenari
     assert f"root > main > {name}" in first
     assert "done" in first
     assert "finished" in first
-    assert found.count == 1, found
+    (cause,) = found.causes
+    assert cause.follows == found.count - 1, found

@@ -242,7 +242,7 @@ def test_a_change_in_a_grandchild_is_found_in_its_own_log(tmp_path: Path) -> Non
     assert found.log == str(tmp_path / "a.1.1.jsonl")
 
 
-def test_each_run_that_differs_is_reported_root_first(tmp_path: Path) -> None:
+def test_each_run_that_differs_is_reported_in_the_order_of_time(tmp_path: Path) -> None:
     """A child's difference does not hide its parent's, nor a sibling's."""
     before = [("child", [A]), ("child", [B]), ("child", [A]), A]
     after = [("child", [B]), ("child", [B]), ("child", [A, A]), B]
@@ -251,10 +251,28 @@ def test_each_run_that_differs_is_reported_root_first(tmp_path: Path) -> None:
     found = reexecute(log, program_of(*after)).divergences
 
     assert [(one.category, Path(one.log).name) for one in found] == [
-        ("name_changed", "a.jsonl"),
         ("name_changed", "a.1.jsonl"),
         ("extra_call", "a.3.jsonl"),
+        ("name_changed", "a.jsonl"),
     ]
+
+
+@pytest.mark.parametrize("count", [9, pytest.param(90, marks=pytest.mark.long)])
+def test_equal_leaves_are_one_cause_and_others_have_their_own(tmp_path: Path, count: int) -> None:
+    """A run that differs in another way never stands below the heading of equal ones."""
+    equal = [("child", [A]) for _ in range(count)]
+    mixed = [*equal, ("child", [B]), ("child", [A, A]), ("child", [B, A])]
+    same = recorded(tmp_path / "a.jsonl", *equal).log
+    other = recorded(tmp_path / "b.jsonl", *mixed).log
+    now = [("child", [B]) for _ in range(count)]
+
+    (one,) = reexecute(same, program_of(*now)).causes
+    found = reexecute(
+        other, program_of(*now, ("child", [A]), ("child", [A, A, A]), ("child", [B]))
+    ).causes
+
+    assert (len(one.leaves), one.where) == (count, "stepwise > stepwise[1] > fetch#1")
+    assert [len(each.leaves) for each in found] == [count, 1, 1, 1]
 
 
 def test_a_childs_log_can_be_replayed_alone(tmp_path: Path) -> None:

@@ -24,15 +24,16 @@ from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
 from refold.replay.compare.diff import diff
 from refold.replay.compare.log_diff import FORK_LINES
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.effects import NO_EFFECTS, effects_of
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import GUARANTEE, ObservedReport, after
+from refold.replay.observed.report import GUARANTEE, ObservedReport
 
 _SHOWN: Final = 8
-"""Differences that are shown in full."""
+"""Names of program files that are shown."""
 _CHARS: Final = 120
 """Of the arguments of a tool call."""
 _LIST: Final = "to list what it would execute, use `refold replay --list-effects LOG`"
@@ -299,13 +300,10 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     is_fine = report.identical and not report.is_nothing
     output.told((said, "green" if is_fine else "bold red"), colon + counts)
     if not is_fine:
-        shown = report.divergences if is_all else report.divergences[:_SHOWN]
-        for divergence in shown:
-            output.told()
-            output.told_lines(f"{divergence}{after(divergence)}")
-        if rest := len(report.divergences) - len(shown):
-            output.told()
-            output.told((f"{rest} more: to list them, add --all", "dim"))
+        for text in cause_texts(report.causes, None if is_all else CAUSES_SHOWN):
+            output.told_lines(text)
+        if len(report.causes) > CAUSES_SHOWN and not is_all:
+            output.told((ALL_HINT, "dim"))
         output.told()
     if report.profile:
         output.told((f"profile: {report.profile}", "dim"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from refold.cli.arguments.logs import opened_log, started
 from refold.cli.commands.show import gaps_of
@@ -69,15 +69,11 @@ def _compared(log: Path, first: Path) -> ComparedRun:
         **told["all"],
         duration_ms=tree.duration_ms,
         differences=found.count if found else 0,
-        first_difference=_first(found.differences) if found else "",
+        first_difference=found.causes[0].headline if found and not found.identical else "",
         changed_files=tree.changed,
         differing_files=tuple(file.path for file in files),
         gaps=gaps,
     )
-
-
-def _first(differences: tuple[Any, ...]) -> str:
-    return f"{differences[0].where}: {differences[0].category}" if differences else ""
 
 
 _SHOWN: Final = 3

@@ -35,6 +35,7 @@ from refold.page.output_files import OutputFile
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.index.standing import said
 from refold.replay.reexecute.report import ReplayReport
@@ -262,7 +263,7 @@ def _replay_one(
     elif html is not None:
         from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
 
-        html.write(diverged_html(log.path, report.divergences).encode())
+        html.write(diverged_html(log.path, report.causes).encode())
 
     def tell() -> None:
         describe(report, is_all=is_all)
@@ -320,25 +321,17 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
             output.line((f"  not compared: {each}", "yellow"))
         _describe_ignored(report, is_all=is_all)
         return
-    shown = report.divergences if is_all else report.divergences[:1]
     damaged = sum(each.category == "log_damaged" for each in report.divergences)
     if damaged:
         output.line((f"{words.counted(damaged, 'log')} damaged", "bold red"))
     if diverged := len(report.divergences) - damaged:
         output.line((f"{words.counted(diverged, 'run')} diverged", "bold red"))
-    for divergence in shown:
-        output.lines(f"\n{divergence.in_full() if is_all else divergence}")
-    rest = len(report.divergences) - len(shown)
-    later = sum(divergence.later_count for divergence in shown)
-    if later and not is_all:
+    every = (f"\n{each.in_full()}" for each in report.divergences)
+    for text in every if is_all else cause_texts(report.causes, CAUSES_SHOWN):
+        output.lines(text)
+    if not is_all and (len(report.causes) > CAUSES_SHOWN or any(e.follows for e in report.causes)):
         output.line()
-        output.line(
-            (f"{words.counted(later, 'difference')} after it: to list them, add --all", "dim")
-        )
-    if rest:
-        output.line()
-        more = words.counted(rest, "more run")
-        output.line((f"{more} diverged: to list them, add --all", "dim"))
+        output.line((ALL_HINT, "dim"))
     _describe_ignored(report, is_all=is_all)
 
 

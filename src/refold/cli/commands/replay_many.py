@@ -21,6 +21,7 @@ from refold.page.output_files import OutputFile
 from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
 from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import BulkReport, LogResult
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN
 from refold.replay.explain.junit import junit_xml
 from refold.replay.reexecute.report import ReplayReport
 
@@ -135,8 +136,7 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
         for log in report.logs
     ]
     output.table(rows)
-    for logs in _alike(report, is_all=is_all):
-        _tell(logs, is_all=is_all)
+    _describe_causes(report, is_all=is_all)
     counts = ", ".join(f"{count:,} {result}" for result, count in report.counts.items())
     ignored = sum(log.ignored for log in report.logs)
     took = words.seconds(round(report.seconds * 1000))
@@ -158,31 +158,31 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
         output.line((f"{words.counted(ignored, 'volatile value')} changed", "dim"))
 
 
-def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
-    """Return the logs that differ, grouped by equal messages."""
-    groups: dict[object, list[LogResult]] = {}
+def _describe_causes(report: BulkReport, *, is_all: bool) -> None:
+    """Print each cause below its logs, or all divergences of each log; then other problems."""
+    names = {id(each): log.log for log in report.logs for each in log.divergences}
+    if is_all:
+        for log in report.logs:
+            for each in log.divergences:
+                _tell([log.log], each.in_full())
+    for one in () if is_all else report.causes[:CAUSES_SHOWN]:
+        _tell([*dict.fromkeys(names[id(leaf)] for leaf in one.leaves)], str(one))
+    if not is_all and len(report.causes) > CAUSES_SHOWN:
+        more = words.counted(len(report.causes) - CAUSES_SHOWN, "more cause")
+        output.line()
+        output.line((f"{more}: {ALL_HINT}", "dim"))
+    problems: dict[str, list[str]] = {}
     for log in report.logs:
-        if log.result not in ("identical", _NOT_RUN):
-            said = log.log if is_all else (log.category, log.message, log.where)
-            groups.setdefault(said, []).append(log)
-    return list(groups.values())
+        if log.result not in ("identical", _NOT_RUN) and not log.divergences:
+            problems.setdefault(f"{log.result}: {log.message}", []).append(log.log)
+    for text, logs in problems.items():
+        _tell(logs, text)
 
 
-def _tell(logs: list[LogResult], *, is_all: bool) -> None:
+def _tell(logs: list[str], text: str) -> None:
     output.line()
     for each in logs[:_NAMED_MAX]:
-        output.line((output.shown_path(each.log), "bold"))
+        output.line((output.shown_path(each), "bold"))
     if len(logs) > _NAMED_MAX:
         output.line((f"… and {len(logs) - _NAMED_MAX:,} more", "bold"))
-    log = logs[0]
-    if is_all and log.divergences:
-        for divergence in log.divergences:
-            output.lines(divergence.in_full())
-        return
-    category = f"{log.category}: " if log.category else f"{log.result}: "
-    output.wrapped("  ", category, log.message)
-    if log.where:
-        output.line(f"  where     {log.where}")
-    if len(log.divergences) > 1:
-        more = words.counted(len(log.divergences) - 1, "more run")
-        output.line((f"  {more} diverged: to list them, add --all", "dim"))
+    output.wrapped("  ", "", text) if "\n" not in text else output.lines(text)

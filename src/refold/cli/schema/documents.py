@@ -31,6 +31,7 @@ from refold.engine.runners.recorded import Recording
 from refold.replay.audit.verify import ComparedTree, LogReport, Verification
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
+from refold.replay.difference.causes import DiffCause
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.effects import OwnCall, OwnCalls
@@ -77,7 +78,7 @@ def _replay() -> Schema:
 def _watched() -> Schema:
     names = ("volatile", "volatile_texts", "unordered", "unordered_lines", "output")
     rules = {name: list_of(TEXT) for name in names}
-    said = {"identical": FLAG, "guarantee": {"const": "matched"}}
+    said = {"identical": FLAG, "guarantee": {"const": "matched"}, "causes": list_of(_of(DiffCause))}
     return _of(ObservedReport, rules=record({}, rules), **said)
 
 

@@ -1,0 +1,69 @@
+"""The causes among the differences of a comparison (CONTRACT.md §13.8)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.replay.compare.log_diff import LogDifference
+from refold.replay.difference.causes import cause_texts, causes
+from refold.replay.difference.pointer_diff import Difference
+
+SHARED = ("same of all " * 20).strip()
+
+
+def leaf(run: str, what: str, now: str, was: str = "b") -> LogDifference:
+    """Return the difference of one word in a long text."""
+    place = Difference("/q", "changed", f"{SHARED} {was}", f"{SHARED} {now}")
+    return LogDifference(category="arguments", run=run, what=what, differences=(place,))
+
+
+@given(
+    st.lists(
+        st.builds(
+            leaf,
+            st.sampled_from(["root", "root > dig[1]", "root > dig[2]", "root > dig[1] > dig[1]"]),
+            st.sampled_from(["search#1", "dig[1]", "dig[2]"]),
+            st.sampled_from("cd"),
+        ),
+        max_size=12,
+    )
+)
+def test_each_difference_has_one_cause(found: list[LogDifference]) -> None:
+    """It is one, is like one, or comes later; and no run has two."""
+    told = causes(found, spread=True)
+
+    assert sum(1 + len(each.alike) + each.follows for each in told) == len(found)
+    assert len({each.run for each in told}) == len(told)
+    assert [each.leaves[0] for each in told[:1]] == found[:1]
+
+
+@given(st.lists(st.sampled_from("cdef"), max_size=12), st.booleans())
+def test_different_words_never_share_a_cause(words: list[str], spread: bool) -> None:  # noqa: FBT001 - drawn
+    found = [leaf(f"root > dig[{at}]", "search#1", word) for at, word in enumerate(words)]
+
+    told = causes(found, spread=spread)
+
+    assert [len(each.leaves) for each in told] == [words.count(w) for w in dict.fromkeys(words)]
+    for each, word in zip(told, dict.fromkeys(words), strict=True):
+        assert each.words[0].endswith(f"[-b-]{{+{word}+}}")
+
+
+@pytest.mark.parametrize(("spread", "count"), [(True, 1), (False, 2)])
+def test_words_that_are_repeated_inside_of_others_follow(*, spread: bool, count: int) -> None:
+    """As a parent's next request has the changed answer of its child; not in a replay."""
+    first = leaf("root > dig[1]", "model#1", "new", was="old")
+    repeated = leaf("root", "note#1", "<new> and <new>", was="<old> and <old>")
+
+    told = causes([first, repeated], spread=spread)
+
+    assert len(told) == count
+    assert told[0].follows == 2 - count
+
+
+def test_the_texts_of_a_report_begin_with_the_first_cause() -> None:
+    found = causes([leaf(f"root > dig[{at}]", "search#1", "cd"[at % 2]) for at in range(6)])
+
+    texts = list(cause_texts(found, 1))
+
+    assert texts[0].startswith("\n3 times: root > dig[0] > search#1: arguments")
+    assert texts[1] == "\n1 more cause"
