@@ -262,6 +262,7 @@ SHELL: Final = {
         "processes threads",
         "threads of tools and of runs, none of which is in a forked process",
     ),
+    "engine/workspace/linked.py": ("files", "reads the git folders of work trees"),
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),

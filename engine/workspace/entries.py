@@ -3,6 +3,7 @@
 Read strictly, because a log may come from anyone. Pure. Rules: CONTRACT.md §16.16.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Self
@@ -42,6 +43,52 @@ def _are_settings(found: Mapping[Any, Any]) -> bool:
 
 
 @attrs.frozen
+class Worktree:
+    """Another work tree of a repository, as its git folder has it; texts as git wrote them."""
+
+    name: str
+    """Of its folder in `worktrees`; empty for the main work tree."""
+    at: str
+    """The path of its `.git` file; empty for the main work tree."""
+    head: str
+    """The branch, `refs/heads/…`, or the commit that is checked out."""
+
+    def as_json(self) -> list[str]:
+        """Return the item of `worktrees`."""
+        return [paths.as_text(self.name), paths.as_text(self.at), self.head]
+
+    @classmethod
+    def of_json(cls, data: Any) -> Self:
+        """Parse an item.
+
+        Raises:
+            FolderRefused: it does not have this form.
+        """
+        match data:
+            case [str(name), str(at), str(head)] if (
+                "/" not in name
+                and head.isprintable()
+                and (_ID.fullmatch(head) or _REF.fullmatch(head))
+            ):
+                name = paths.of_text(name)
+                return cls(name and paths.checked(name), _path_of_git(at), head)
+            case _:
+                raise FolderRefused("worktrees", "[name, path, head]", f"{data!r:.80}")
+
+
+def _path_of_git(text: str) -> str:
+    """Return a path that git wrote into a file, which may lead anywhere.
+
+    Raises:
+        FolderRefused: it is not one.
+    """
+    path = paths.of_text(text)
+    if "\0" in path or len(os.fsencode(path)) > paths.PATH_MAX:
+        raise FolderRefused(text[:80], "one path", "another text")
+    return path
+
+
+@attrs.frozen
 class Repository:
     """The git data of one repository in the folder, other than its files."""
 
@@ -61,6 +108,12 @@ class Repository:
     """Operations in progress: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
     settings: Mapping[str, str] = attrs.field(factory=dict)
     """Those of `git.SETTINGS` that held when the command started, by their names."""
+    git_file: str = ""
+    """The path in `.git` if it is a file, as written there; empty if it is a folder."""
+    common: str = ""
+    """For a linked work tree: the path of the git folder with its branches, as written there."""
+    worktrees: tuple[Worktree, ...] = ()
+    """The other work trees when the command started; of a linked one, the main one as well."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the member of `repositories`."""
@@ -72,6 +125,9 @@ class Repository:
             "index": self.index,
             "under_way": list(self.under_way),
             "settings": dict(self.settings),
+            "git_file": paths.as_text(self.git_file),
+            "common": paths.as_text(self.common),
+            "worktrees": [one.as_json() for one in self.worktrees],
         }
 
     @classmethod
@@ -90,10 +146,15 @@ class Repository:
                 "index": str(index),
                 "under_way": [*names],
                 "settings": dict(settings),
+                "git_file": str(git_file),
+                "common": str(common),
+                "worktrees": [*others],
             } if _are_settings(settings) and all(isinstance(name, str) for name in names):
                 path = paths.of_text(path)
                 told = (commit, branch, refs, index, tuple(names), settings)
-                found = cls(path and paths.checked(path), *told)
+                led = (_path_of_git(git_file), _path_of_git(common))
+                trees = tuple(map(Worktree.of_json, others))
+                found = cls(path and paths.checked(path), *told, *led, trees)
             case _:
                 raise FolderRefused(
                     "repositories", "git's answers for each repository", f"{data!r:.80}"

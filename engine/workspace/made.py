@@ -11,9 +11,10 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Final
 
 import attrs
@@ -24,6 +25,7 @@ from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, NONBLOCK
 from refold.engine.workspace.entries import MadeObject
 from refold.engine.workspace.git import Git, blob_id, object_folders
 from refold.engine.workspace.inside import Inside
+from refold.engine.workspace.linked import git_at
 from refold.engine.workspace.paths import as_text
 
 MOST: Final = 1000
@@ -79,8 +81,10 @@ class _Pack:
 class NewObjects:
     """The objects of a folder's repositories, looked at as often as asked."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, seen: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Take the folder; for `seen`, see `linked.git_at`."""
         self._top = top
+        self._led = seen
         self._is_first = True
         self._stores: dict[Path, tuple[Git, int]] = {}
         """By folder of objects, with the bytes of an id; worktrees share one."""
@@ -136,7 +140,7 @@ class NewObjects:
         with Inside(self._top) as folder:
             if folder.held(f"{path}/.git" if path else ".git") is None:
                 return []
-        git = Git(self._top / path)
+        git = git_at(self._top, path, self._led)
         try:
             store, *lent = object_folders(git)
             kind = git.said("rev-parse", "--show-object-format").strip()

@@ -245,7 +245,8 @@ def borrow(git: Git, folders: Iterable[str | Path]) -> None:
     """Let a repository of this process look for objects in other folders, too."""
     info = Path(git.git_dir, "objects", "info")
     info.mkdir(exist_ok=True)
-    (info / "alternates").write_text("".join(f"{one}\n" for one in folders))
+    with (info / "alternates").open("a") as file:
+        file.writelines(f"{one}\n" for one in folders)
 
 
 def _end_history(git: Git, shallow: Path) -> None:

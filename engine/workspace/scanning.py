@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 import attrs
 
@@ -23,6 +24,7 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace.entries import FileChange, MadeObject, Repository
 from refold.engine.workspace.git import Git, RepositoryObjects, object_folders
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
+from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import as_text, checked
 from refold.engine.workspace.store import Store
@@ -103,11 +105,12 @@ class Scanner:
         packs: Path | None = None,
         objects: NewObjects | None = None,
         is_copy: bool = False,
+        seen: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Take the folder, resolved, and the folder that gets packs of contents, if they are kept.
 
         `objects` finds commits and tags that are new. Of a copy, no repository is asked after the
-        first look: a command may have left anything there.
+        first look: a command may have left anything there. For `seen`, see `linked.git_at`.
         """
         self._objects = objects
         self._last: FolderScan | None = None
@@ -117,13 +120,15 @@ class Scanner:
         self._packs = packs
         self._store: Store | None = None
         self._is_copy = is_copy
+        self._led = seen
         self._cut: set[str] = set()
         """Ids of contents without their secrets."""
         self._room = TOTAL_MAX
         self._known: dict[str, _Known] = {}
         self._seen: set[str] = set()
         """Paths of repositories that are there."""
-        self._settings: dict[str, dict[str, str]] = {}
+        self._begun_with: dict[str, tuple[Any, ...]] = {}
+        """Settings and places of repositories, by path, as they were at the first look."""
         self._bases: dict[str, Base] = {}
         """By path, from the first scan."""
         self._first: dict[str, TreeEntry] = {}
@@ -241,7 +246,7 @@ class Scanner:
         """Return whom to ask of the user's repository at a path; `None` if nobody is asked."""
         is_there = os.path.lexists(self._top / at / ".git")
         is_asked = is_there and (self._is_first or not self._is_copy)
-        return Git(self._top / at) if is_asked else None
+        return git_at(self._top, at, self._led) if is_asked else None
 
     def _repository(self, at: str, store: Store) -> str:
         """Look at the repository at a path, and those within; return its commit."""
@@ -401,8 +406,8 @@ class Scanner:
         git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[list[object]]()
-        if at not in self._settings:  # as they are when the command starts: it may change them
-            self._settings[at] = user.settings()
+        if at not in self._begun_with:  # as they are when the command starts: it may change them
+            self._begun_with[at] = user.settings(), *places_of(user)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit):
                 if self._can_be_said(_joined(at, path)):
@@ -415,7 +420,7 @@ class Scanner:
             "".join(f"{line}\n" for line in own),
             as_lines(index),
             tuple(sorted(begun)),
-            self._settings[at],
+            *self._begun_with[at],
         )
 
     def _kept(

@@ -20,6 +20,7 @@ from refold.engine.events.events import Extension
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted
 from refold.engine.workspace.left_out import below
+from refold.engine.workspace.linked import moved
 from refold.engine.workspace.packing import pack_objects
 from refold.engine.workspace.paths import as_text, names_of
 from refold.engine.workspace.scanning import FolderScan, Scanner
@@ -136,7 +137,10 @@ class WatchedFolder:
         if self.lost:
             return None
         try:
-            return look.result()
+            scan = look.result()
+            at = os.fspath(self._top)
+            told = (moved(one, at, self._seen_at) for one in scan.repositories)
+            return attrs.evolve(scan, repositories=tuple(told))
         except (GitFailed, FolderRefused, OSError, ValueError) as error:
             self.lost = str(error) or type(error).__name__
             self._note(FolderLost(self.lost).as_event())

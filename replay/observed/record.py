@@ -41,6 +41,7 @@ from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.engine.wire.parts.kept_answers import IDS, checked, pieces, why_unserved
+from refold.engine.workspace import linked
 from refold.engine.workspace.entries import FolderState, read_entry
 from refold.engine.workspace.left_out import OF_AIDER
 from refold.replay.index.chains import Chains
@@ -175,8 +176,9 @@ class ObservedRecord:
     @property
     def here(self) -> dict[str, str]:
         """The recorded place and time of the recording."""
-        rules = self.started.rules
-        return {**rules.get(NOTED, {}), **rules.get(FOLDERS, {})}
+        rules, folder = self.started.rules, self.folder.started
+        beside = linked.noted(folder) if folder is not None else {}
+        return {**rules.get(NOTED, {}), **rules.get(FOLDERS, {}), **beside}
 
     @property
     def volatile_files(self) -> tuple[str, ...]:

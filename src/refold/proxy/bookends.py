@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
@@ -247,10 +248,12 @@ def watched_folder(
     secrets: Secrets,
     top: Path,
     copied: FolderStarted | None = None,
+    seen: Mapping[str, str] = MappingProxyType({}),
 ) -> WatchedFolder:
     """Return the recorder of the folder `top` while a command works in it, started here.
 
-    For a copy of the folder `copied`, the log has the original's path.
+    For a copy of the folder `copied`, the log has the original's path; for `seen`, see
+    `linked.git_at`.
     """
     secrets.learn_key_files(top)  # before a file is read that holds a key, too
     here = Path.cwd() if copied is None else top / copied.below
@@ -261,7 +264,8 @@ def watched_folder(
         log_files,
         secrets.scrubbed_bytes,
         packs=files_of(journal.path),
-        objects=NewObjects(top),
+        objects=NewObjects(top, seen),
+        seen=seen,
     )
     return WatchedFolder(top, here, journal.path, scanner, journal.append, copied=copied)
 

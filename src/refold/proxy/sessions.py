@@ -583,7 +583,7 @@ def resume_command(
         if top is None and record.folder.started is not None:
             top, _ = folder_of(Path.cwd(), "")
         if top is not None:
-            folder = watched_folder(journal, session.secrets, top, copied)
+            folder = watched_folder(journal, session.secrets, top, copied, session.place.seen)
             stack.enter_context(folder).begin()
         left = ""
         if copied is not None:
@@ -808,7 +808,7 @@ class _Session:
         if top is None or not record.folder.made:
             yield lambda _: ()
             return
-        with contextlib.closing(NewObjects(top)) as objects:
+        with contextlib.closing(NewObjects(top, self.place.seen)) as objects:
             look = functools.partial(objects.look, record.folder.places)
             look()
             yield look

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
-from refold.proxy.copies.history import make_history
+from refold.proxy.copies.history import check_out, make_history
 from tests.support.folders import git, repository
 
 
@@ -27,9 +27,8 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert "user.email" not in settings  # no log holds bytes that are not UTF-8
     said = Repository("", "", "refs/heads/topic", "", "", ("rebase",), settings)
 
-    made, notes = make_history(
-        tmp_path / "apart", tmp_path / "copy", said, [], lambda _: b"", Git(top)
-    )
+    made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], Git(top))
+    notes = check_out(made, said, lambda _: b"")
 
     Path(made.git_dir).rename(tmp_path / "copy" / ".git")
     configured = git(tmp_path / "copy", "config", "--local", "--list")
@@ -48,6 +47,7 @@ def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", "")
 
-    _, (note,) = make_history(tmp_path / "apart", tmp_path / "copy", said, [], lambda _: b"", None)
+    made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], None)
+    (note,) = check_out(made, said, lambda _: b"")
 
     assert note.startswith("the git index could not be restored: ")

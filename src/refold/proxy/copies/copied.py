@@ -19,6 +19,7 @@ from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, blob_id, object_folders
 from refold.engine.workspace.inside import Inside, restore
+from refold.engine.workspace.linked import base_of, git_at, git_file_of
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
 from refold.engine.workspace.tree import FileTree, TreeEntry, check_folders
 from refold.proxy.copies.current import (
@@ -29,7 +30,8 @@ from refold.proxy.copies.current import (
     is_ordinary,
     todays_folder,
 )
-from refold.proxy.copies.history import make_history, take_hooks
+from refold.proxy.copies.git_folders import GitFolders
+from refold.proxy.copies.history import take_hooks
 from refold.proxy.copies.whose import Files
 
 LENT_MAX: Final = 1024**3
@@ -43,12 +45,16 @@ class Copy:
 
     top: Path
     """Its place."""
+    work: Path
+    """What is beside it is below this folder."""
     originals: tuple[Path, ...]
     """The replaced folders: the recorded one and today's, by name and resolved."""
     shown: tuple[tuple[Path, str], ...]
     """Folders of objects, and where the copy looks for them."""
     layered: tuple[tuple[Path, str], ...]
     """Folders of today's, and where a sandbox lays a layer over them."""
+    git_folders: GitFolders
+    """Its repositories, and what belongs to them outside of it."""
     notes: tuple[str, ...]
     edits: Edits
     """What became of today's files."""
@@ -86,8 +92,8 @@ def make_copy(
     """
     started = folder.started
     assert started is not None
-    top = work / "copy"
-    top.mkdir()
+    top = work / "copy" / os.path.relpath(started.path, base_of(started))
+    top.mkdir(parents=True)
     try:
         contents, gits = contents_of(log, started, work / "packed")
         left.enter_context(contents)
@@ -120,13 +126,19 @@ def make_copy(
     missing = restore(tree.differs, content, top)
     if missing:
         raise _incomplete(log, missing)
+    places = _shown_at(started.path, today) if is_mounted else []
+    git_folders = GitFolders(started, tree.by_path, top, work, places)
     notes, shown = _histories(
-        started, top, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
+        git_folders, started, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
     )
     notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
     lent = _Lent([*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers)
-    lent.take(entry for entry in whole.differs if not entry.is_restorable)
+    lent.take(
+        entry
+        for entry in whole.differs
+        if not entry.is_restorable and not git_folders.holds(entry.path)
+    )
     notes += lent.notes({*folder.altered, *folder.states})
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
@@ -142,8 +154,8 @@ def make_copy(
         if out := sorted({*_leading_out(top)} - {*led}):
             notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
-        top=top, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
-        notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
+        top=top, work=work, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
+        git_folders=git_folders, notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
     )  # fmt: skip
 
 
@@ -169,8 +181,8 @@ def _incomplete(log: Path, missing: Iterable[ContentMissing]) -> FolderIncomplet
 
 
 def _histories(
+    git_folders: GitFolders,
     started: FolderStarted,
-    top: Path,
     work: Path,
     contents: Contents,
     lenders: Mapping[str, Git],
@@ -183,7 +195,7 @@ def _histories(
     Returns the notes, and the folders that lend objects.
     """
     notes, shown = list[str](), list[tuple[Path, str]]()
-    for number, one in enumerate(started.repositories):
+    for number, one in enumerate(git_folders.in_order()):
         lender, named = lenders.get(one.path), dict[str, Path]()
         for folder in object_folders(lender) if lender is not None else ():
             at = work / _OBJECTS / f"{number}.{len(named)}"
@@ -197,33 +209,61 @@ def _histories(
                 "them (git fetch --unshallow, or fetch-depth: 0 in CI), or record with "
                 "--keep-content"
             )
-        apart, place = work / "repositories" / str(number), Path(top, one.path)
-        git, told = make_history(apart, place, one, [*named], contents.content, lender)
+        git, told = git_folders.make(one, [*named], contents.content, lender)
         notes += told
         if has_hooks and lender is not None:
             take_hooks(git, lender)
-        own = Path(git.git_dir)
         if is_kept:
             for folder in named.values():
-                objects = own / _OBJECTS
+                objects = Path(git.git_dir, _OBJECTS)
                 shutil.copytree(folder, objects, copy_function=_copied_once, dirs_exist_ok=True)
-            (own / _OBJECTS / "info" / "alternates").unlink()
+            Path(git.git_dir, _OBJECTS, "info", "alternates").unlink()
         else:
             shown += [(folder, at) for at, folder in named.items()]
-        with Inside(top) as copy:
-            copy.take(own, f"{one.path}/.git" if one.path else ".git")
     if started.repositories:
         hooks = "your hooks" if has_hooks else "no hooks"
         notes.append(f"the copy has {hooks}, no remotes and no credential helper")
     return notes, shown
 
 
-def keep_copy(top: Path, into: Path) -> None:
-    """Copy a copy to where it is kept; no link is followed.
+def _shown_at(recorded: str, today: Path | None) -> list[str]:
+    """Return where a sandbox shows a copy: the recorded path, and the place of today's folder."""
+    found = [recorded]
+    if today is not None and is_ordinary(str(today)):
+        place = Path(os.path.realpath(recorded))
+        if not (today.is_relative_to(place) or place.is_relative_to(today)):
+            found.append(str(today))
+    return found
+
+
+def keep_copy(copy: Copy, into: Path) -> None:
+    """Copy a copy to where it is kept, with git folders beside it; no link is followed.
 
     Raises:
+        FolderRefused: its command left a link in the place of a folder.
         OSError: it cannot be written.
     """
+    into = Path(os.path.abspath(into))  # noqa: PTH100 - links stay
+    kept = {copy.top: into}
+    for number, each in enumerate(copy.git_folders.beside):
+        kept[each.place] = into.with_name(f"{into.name}.git{number or ''}")
+    led = {
+        one.path: Path(git_at(copy.top, one.path, copy.git_folders.seen).git_dir)
+        for one in copy.git_folders.started.repositories
+        if one.git_file
+    }
+    for path, git in led.items():
+        for place, to in kept.items():
+            if git.is_relative_to(place):
+                file = copy.work / "git-file"
+                file.write_bytes(os.fsencode(f"gitdir: {to / git.relative_to(place)}\n"))
+                with Inside(copy.top) as folder:
+                    folder.take(file, f"{path}/.git" if path else ".git")
+    for place, to in kept.items():
+        _keep(place, to)
+
+
+def _keep(top: Path, into: Path) -> None:
     command = ["cp", "-a", "--reflink=auto", "--", os.fspath(top), os.fspath(into)]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode and not into.exists():  # another cp than GNU's
@@ -240,10 +280,15 @@ def _copied_once(source: str, target: str) -> None:
 def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
     """Lead links of a copy that end in the user's folder into the copy; return their paths.
 
-    One that leads to a folder above it is removed.
+    So with a `.git` file that the user's folder lent. A link to a folder above it is removed.
     """
     led = []
     for above, folders, files in os.walk(top):
+        if git := git_file_of(Path(above)) if ".git" in files else "":
+            for each in originals:
+                if (led_to := Path(above, git)).is_relative_to(each):
+                    text = f"gitdir: {top / led_to.relative_to(each)}\n"
+                    Path(above, ".git").write_bytes(os.fsencode(text))
         for link in (Path(above, name) for name in (*folders, *files)):
             if not link.is_symlink():
                 continue

@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 import attrs
@@ -54,11 +55,13 @@ class FolderComparison:
         ignored: Iterable[str] = (),
         taken: Iterable[str] = (),
         log: str = "",
+        seen: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Take the copy, what reads recorded contents, and patterns of paths to ignore.
 
         `taken` are paths that the copy does not have as recorded: of them, only new changes count.
-        `log` is the path of the record in its folder, if it was there.
+        `log` is the path of the record in its folder, if it was there; for `seen`, see
+        `linked.git_at`.
         """
         self._top = top
         self._contents = contents
@@ -66,7 +69,7 @@ class FolderComparison:
         self._taken = frozenset(taken)
         self._begun: Mapping[str, TreeEntry] = {}
         place = top / log if log else top.parent / "no-log.jsonl"
-        self._scanner = Scanner(top, LogFiles(place, top, top), is_copy=True)
+        self._scanner = Scanner(top, LogFiles(place, top, top), is_copy=True, seen=seen)
         self._in_base: Mapping[str, TreeEntry] | None = None
         self._why = ""
 

@@ -29,38 +29,51 @@ def make_history(
     top: Path,
     repository: Repository,
     borrowed: Sequence[str],
-    staged: Callable[[TreeEntry], bytes],
     today: Git | None,
-) -> tuple[Git, list[str]]:
-    """Make the repository of a folder whose files are there, in the folder `apart`.
+) -> Git:
+    """Make the git folder of a folder, in the folder `apart`, without what is of one work tree.
 
-    `borrowed` are folders of objects, as the copy names them; `staged` returns a content beside
-    the log; `today` is the user's repository, if there is one. Returns whom
-    to ask, and what could not be given back.
+    `borrowed` are folders of objects, as the copy names them; `today` is the user's repository, if
+    there is one. Returns whom to ask.
     """
     git = Git.made(top, apart, len(repository.commit) or 40, is_plain=False)
     own = Path(git.git_dir)
     borrow(git, borrowed)
     (own / "packed-refs").write_text(repository.refs)
-    head = f"ref: {repository.branch}" if repository.branch else repository.commit
-    (own / "HEAD").write_text(f"{head}\n")
-    if repository.commit and not repository.branch:  # git says from where: `HEAD detached at …`
-        (own / "logs").mkdir(exist_ok=True)
-        who = f"{'0' * len(head)} {head} refold <refold> 0 +0000"
-        (own / "logs" / "HEAD").write_text(f"{who}\tcheckout: moving from HEAD to {head}\n")
     if today is not None:
         _take_over(git, today)
     _settle(git, repository.settings)
     with (own / "config").open("a") as file:
         file.write(_NO_HELPER)
+    return git
+
+
+def check_out(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> list[str]:
+    """Give a git folder the HEAD and the index of a folder whose files are there.
+
+    `staged` returns a content beside the log. Returns what could not be given back.
+    """
+    commit = repository.commit
+    write_head(Path(git.git_dir), repository.branch or commit)
+    if commit and not repository.branch:  # git says from where: `HEAD detached at …`
+        logs = Path(git.git_dir, "logs")
+        logs.mkdir(exist_ok=True)
+        who = f"{'0' * len(commit)} {commit} refold <refold> 1 +0000"
+        (logs / "HEAD").write_text(f"{who}\tcheckout: moving from HEAD to {commit}\n")
     try:
         _index(git, repository, staged)
     except GitFailed as error:
-        return git, [f"the git index could not be restored: {error.why}"]
-    return git, [
+        return [f"the git index could not be restored: {error.why}"]
+    return [
         f"a {each} was in progress, and its state is not in the log"
         for each in repository.under_way
     ]
+
+
+def write_head(git_folder: Path, head: str) -> None:
+    """Check out a branch, `refs/…`, or a commit, without its files."""
+    begin = "ref: " if head.startswith("refs/") else ""
+    (git_folder / "HEAD").write_text(f"{begin}{head}\n")
 
 
 def take_hooks(git: Git, today: Git) -> None:

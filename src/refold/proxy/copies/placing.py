@@ -76,6 +76,12 @@ class Placement:
     """What the place lacks that a command may need; empty if nothing is known."""
     line: str = ""
     """The folder whose files it gets, if it is not the recorded one."""
+    copy: Copy | None = None
+
+    @property
+    def seen(self) -> Mapping[str, str]:
+        """The places of the copy's folders by their paths for the command (`linked.git_at`)."""
+        return self.copy.git_folders.seen if self.copy is not None else {}
 
 
 @contextlib.contextmanager
@@ -122,11 +128,12 @@ def placed(
             files=files,
             has_hooks=copying.has_hooks,
         )
-        yield _placed(folder, copy, copying, left)
+        place = _placed(folder, copy, copying, left)
+        yield place
         left.close()
-        if copying.keep is not None:
+        if copying.keep is not None and place.copy is not None:
             try:
-                keep_copy(work / "copy", copying.keep)
+                keep_copy(place.copy, copying.keep)
             except (OSError, RefoldError) as error:
                 if unkept is None:
                     raise
@@ -150,7 +157,8 @@ def _placed(
     is_kept = copying.keep is not None
     copy = made(is_mounted=is_placed and not why, has_layers=not bare, is_kept=is_kept)
     taken = (*copy.edits.used, *copy.led)
-    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log)
+    seen = copy.git_folders.seen
+    compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log, seen)
     left.enter_context(compared)
     compared.begin()
     at = str(Path(copy.top, recorded.below))
@@ -165,13 +173,11 @@ def _placed(
         ]
     else:
         told = [f"ran in a sandbox, in a copy of the recorded {recorded.path}"]
-        places: tuple[tuple[Path, str], ...] = ((copy.top, str(copy.top)),)
         if is_placed:
             at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
-            places = tuple(_places(copy, recorded.path))
         else:
             told.append(f"{recorded.path} cannot be replaced, so the copy is at a different path")
-        box = left.enter_context(_boxed(copy, places, recorded.path, at, copying, layers=not bare))
+        box = left.enter_context(_boxed(copy, recorded.path, at, copying, layers=not bare))
         start, listening = box.start, box.listening
         start = start if is_placed else _leading(copy, start, at)
         told += ["the sandbox has network access"] if copying.has_network else []
@@ -182,15 +188,16 @@ def _placed(
         start=start, listening=listening, top=copy.top, comparison=compared, edits=copy.edits,
         is_offline=not (why or copying.has_network),
         line=copy.edits.line(recorded.path),
+        copy=copy,
         unfit=unfit,
-        folders={"folder": at, "other_folder": at}, notes=(*told, *copy.notes),
+        folders={"folder": at, "other_folder": at, **copy.git_folders.bound},
+        notes=(*told, *copy.notes),
     )  # fmt: skip
 
 
 @contextlib.contextmanager
 def _boxed(
     copy: Copy,
-    places: tuple[tuple[Path, str], ...],
     recorded: str,
     at: str,
     copying: Copying,
@@ -203,13 +210,16 @@ def _boxed(
         UsageError: it cannot be opened, though this system has sandboxes: a folder of a log is
             never the reason to do without.
     """
-    work = copy.top.parent
+    work, git_folders = copy.work, copy.git_folders
+    shown = git_folders.shown or (str(copy.top),)
     (work / "layers").mkdir()
     layered = (
         (source, f"{place}{path.removeprefix(recorded)}")
-        for _, place in places
+        for place in shown
         for source, path in copy.layered
     )
+    beside = ((each.place, each.seen) for each in (*git_folders.beside, *git_folders.trees))
+    places = (*((copy.top, place) for place in shown), *beside)
     view = SandboxView(
         scratch=work / "layers", hidden=work, places=places,
         layered=tuple(layered), shown=copy.shown, has_network=copying.has_network,
@@ -236,16 +246,6 @@ def why_unboxed(folder: FolderState, copying: Copying) -> str:
     return ""
 
 
-def _places(copy: Copy, recorded: str) -> Iterator[tuple[Path, str]]:
-    """Yield where a copy is seen: at the recorded path, and in the place of today's folder."""
-    yield copy.top, recorded
-    today = copy.edits.today
-    if today is not None and is_ordinary(str(today)):
-        place = Path(os.path.realpath(recorded))
-        if not (today.is_relative_to(place) or place.is_relative_to(today)):
-            yield copy.top, str(today)
-
-
 def _started(
     folder: str,
     command: Sequence[str],
@@ -267,7 +267,7 @@ def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
     ) -> "subprocess.Popen[bytes]":
         told = {n: value if n == "PATH" else _led(value, copy) for n, value in variables.items()}
         # A package that is installed to be edited is imported from the user's folder.
-        told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.top.parent / "compiled")}
+        told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.work / "compiled")}
         program, *words = command
         return start([program, *(_led(word, copy) for word in words)], told, output, errors)
 

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -246,11 +246,11 @@ def _arguments(view: SandboxView, layers: Sequence[str] | None) -> list[str]:
         home = os.path.realpath(os.environ.get("HOME", "/"))
         clear = [path for path in _TEMPORARY if home != path and not _is_in(home, path)]
         told += [word for path in clear for word in ("--tmpfs", path)]
+    seen = [at for _, at in (*view.shown, *view.places)]
+    told += [word for above in _without_room(seen, layers or ()) for word in _room_in(above)]
     told += ["--tmpfs", str(view.hidden)]
-    for source, at in view.shown:
-        told += [*_way_to(at, layers or ()), "--ro-bind", str(source), at]
-    for source, at in view.places:
-        told += [*_way_to(at, layers or ()), "--bind", str(source), at]
+    told += [word for source, at in view.shown for word in ("--ro-bind", str(source), at)]
+    told += [word for source, at in view.places for word in ("--bind", str(source), at)]
     for number, (_, at) in enumerate(view.layered, len(layers or ())):
         told += ["--bind", f"{view.scratch}/layer{number}", at]
     return [*told, "--remount-ro", "/"]
@@ -263,11 +263,17 @@ def _shown(path: str) -> list[str]:
     return [] if path.strip("/") in _MADE else ["--ro-bind-try", path, path]
 
 
-def _way_to(path: str, layers: Sequence[str]) -> list[str]:
-    """Return the mounts that make room for a missing folder that nobody could create."""
-    above = next(str(each) for each in Path(path).parents if each.is_dir())
-    if Path(path).is_dir() or above == "/" or any(_is_in(f"{above}/", each) for each in layers):
-        return []
+def _without_room(paths: Iterable[str], layers: Sequence[str]) -> list[str]:
+    """Return the folders, outer ones first, in which nobody could create a missing path."""
+    missing = (path for path in paths if not Path(path).is_dir())
+    found = {next(str(one) for one in Path(path).parents if one.is_dir()) for path in missing}
+    return sorted(
+        above for above in found - {"/"} if not any(_is_in(f"{above}/", each) for each in layers)
+    )
+
+
+def _room_in(above: str) -> list[str]:
+    """Return the mounts that make a folder writable, with what is in it."""
     names = sorted(os.listdir(above))  # noqa: PTH208 - texts
     return ["--tmpfs", above, *(word for name in names for word in _shown(f"{above}/{name}"))]
 

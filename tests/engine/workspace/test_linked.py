@@ -1,0 +1,58 @@
+"""Where `.git` files lead, and which git folders a recorded folder needs outside of it."""
+
+from pathlib import Path
+
+from refold.engine.workspace import linked
+from refold.engine.workspace.entries import FolderStarted, Repository, Worktree
+from refold.engine.workspace.git import Git
+from refold.engine.workspace.tree import FileTree
+from tests.support.folders import git, repository
+
+
+def test_a_linked_work_tree_tells_of_the_others(tmp_path: Path) -> None:
+    """Not of itself; a plain repository has no file."""
+    main = repository(tmp_path / "main", {"a": "one\n"})
+    for name in ("one", "two"):
+        git(main, "worktree", "add", "-q", "-b", f"b-{name}", f"../{name}")
+    commons = main / ".git"
+
+    plain = linked.places_of(Git(main))
+    one = linked.places_of(Git(tmp_path / "one"))
+
+    heads = [(each.name, each.head) for each in plain[2]]
+    assert plain[:2] == ("", "")
+    assert heads == [("one", "refs/heads/b-one"), ("two", "refs/heads/b-two")]
+    assert one[:2] == (str(commons / "worktrees" / "one"), "../..")
+    assert one[2] == (
+        Worktree("", "", "refs/heads/main"),
+        Worktree("two", str(tmp_path / "two" / ".git"), "refs/heads/b-two"),
+    )
+
+
+def test_what_is_outside_is_named_once_with_what_it_holds() -> None:
+    """A submodule of a linked work tree is in the git folder of the main one."""
+    led = "/m/.git/worktrees/w"
+    others = (Worktree("", "", "refs/heads/main"), Worktree("v", "/v/.git", "refs/heads/v"))
+    top = Repository("", git_file=led, common="../..", worktrees=others)
+    sub = Repository("sub", git_file="../../m/.git/worktrees/w/modules/sub")
+    started = FolderStarted("/w", "", FileTree(), (top, sub))
+
+    assert linked.outside(started) == ["/m/.git"]
+    assert linked.base_of(started) == "/"
+    assert linked.noted(started) == {"git_0": "/m", "tree_0": "/v"}
+
+
+def test_of_a_copy_the_place_is_asked_that_its_command_sees(tmp_path: Path) -> None:
+    """A path from the folder, and an absolute one; others are asked as they are."""
+    copy, beside = tmp_path / "copy", tmp_path / "beside"
+    (copy / "sub").mkdir(parents=True)
+    seen = {"/r": str(copy), "/m/.git": str(beside)}
+    for file, expected in (
+        ("../.git/modules/sub", f"{copy}/.git/modules/sub"),
+        ("/m/.git/worktrees/w", f"{beside}/worktrees/w"),
+        ("/elsewhere", ""),
+    ):
+        (copy / "sub" / ".git").write_text(f"gitdir: {file}\n")
+
+        assert linked.git_at(copy, "sub", seen).git_dir == expected
+        assert linked.git_at(copy, "sub", {}).git_dir == ""
