@@ -133,6 +133,8 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/cli/output/listed.py": "values: tests/cli/arguments/test_run_list.py",
     "src/refold/cli/output/printed.py": "values: tests/cli/schema/test_documents.py",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
+    "src/refold/programs/client_calls.py": "tests/cli/commands/test_mcp_delegate.py",
+    "src/refold/cli/arguments/running.py": "tests/cli/commands/test_run.py",
     **{
         f"src/refold/proxy/profiles/{name}.py": "a row: tests/proxy/profiles/test_init.py"
         for name in (

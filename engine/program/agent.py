@@ -88,8 +88,8 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         RunEnded: `fatal_tool_error` or `no_progress`.
     """
     given = read_input(input)
-    offered = _offered(run, given.tools)
-    _caller.set(given.settings)
+    offered = offered_tools(run, given.tools)
+    act_as(given.settings)
     messages = given.opening
     turns: deque[Json] = deque(maxlen=REPEATS_MAX)
     begun = ""  # the text of an answer that the model paused
@@ -115,7 +115,7 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
         if not calls:
             return report_of(content)
         results = await asyncio.gather(
-            *(_result(run, offered, call, place) for place, call in enumerate(calls))
+            *(call_result(run, offered, call, place) for place, call in enumerate(calls))
         )
         messages.extend(result.message for result in results)
         _end_if_fatal(results)
@@ -260,6 +260,11 @@ class Caller:
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")
 
 
+def act_as(settings: Caller) -> None:
+    """Have delegation tools take these settings as their caller's, in this task and its own."""
+    _caller.set(settings)
+
+
 def caller() -> Caller:
     """Return the settings of the agent that made this tool call; other programs have all tools."""
     return _caller.get(Caller())
@@ -284,7 +289,7 @@ class _AsRecorded:
         return result
 
 
-def _offered(run: Run, names: Sequence[str] | None) -> dict[str, Tool]:
+def offered_tools(run: Run, names: Sequence[str] | None) -> dict[str, Tool]:
     """Return the tools that the model may call, in the order in which it is shown them."""
     known = {tool.name: tool for tool in run.tools}
     for name in names or ():
@@ -295,7 +300,7 @@ def _offered(run: Run, names: Sequence[str] | None) -> dict[str, Tool]:
 
 
 @attrs.frozen
-class _Result:
+class CallResult:
     """What one tool call gave."""
 
     message: Message
@@ -303,9 +308,9 @@ class _Result:
     """The failure's code; empty for a result."""
 
 
-async def _result(
+async def call_result(
     run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], place: int
-) -> _Result:
+) -> CallResult:
     """Return the message that answers a tool call: nothing a tool does raises here.
 
     Calls far down in a reply begin a little later, so that a time limit ends the run before them.
@@ -325,7 +330,7 @@ async def _result(
         "content": content,
         "is_error": bool(fault),
     }
-    return _Result(message, fault)
+    return CallResult(message, fault)
 
 
 async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> Json:
@@ -382,7 +387,7 @@ def report_of(answer: str) -> Report:
 _REPORT: Final = Members({"summary": str, "artifacts": [ARTIFACT]})
 
 
-def _end_if_fatal(results: Sequence[_Result]) -> None:
+def _end_if_fatal(results: Sequence[CallResult]) -> None:
     for result in results:
         if result.fault == FATAL:
             message = f"{result.message['name']}: {result.message['content']}"

@@ -17,9 +17,10 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import InvalidDefError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.models import model_from
-from refold.engine.ports.ports import Model, Tool
+from refold.engine.ports.ports import Model, Program, Tool
 from refold.engine.session import Session
 from refold.tools.agents.agent_files import (
+    DELEGATION_TOOLS,
     NAMEABLE_TOOLS,
     PLANNING_TOOLS,
     SHIPPED_TOOLS,
@@ -32,14 +33,15 @@ from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import planning_tools, register_plans
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
 from refold.tools.configuration.config import Config
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.shipped import MAKERS
+from refold.tools.delegation.dispatch_subagents import subagents_tool
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import dispatch_tool
+from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
 from refold.tools.files.commands import run_command_tool, write_file_tool
-from refold.tools.files.file_tools import file_tools
+from refold.tools.files.file_tools import NAMES, file_tools
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +98,42 @@ def prepare_run(
     return Prepared(
         input=given, tools=tools, limits=limits, agents=(agent, *others), notes=(*shelf.notes,)
     )
+
+
+def delegation_run(
+    kinds: Sequence[str],
+    *,
+    root: str | os.PathLike[str],
+    config: Config | None = None,
+    own: Iterable[Tool] = (),
+    program: Program | str = "agent",
+) -> Prepared:
+    """Return the tools and limits of a run that offers kinds of delegation to a client.
+
+    The subagents run `program`. They have the tools that the configuration enables, else those that
+    read files, and `own`. The input is that of the program `client_calls`.
+
+    Raises:
+        UsageError: the configuration disables a kind, or there is no agent that it could offer.
+        InvalidDefError: as for `prepare_run`.
+        ToolRefused: as for `prepare_run`.
+    """
+    config = config or Config()
+    added = {tool.name: tool for tool in own}
+    starters = [name for kind in kinds for name in (kind, *POLICIES[kind].also)]
+    lent = [*(name for name in config.enabled or NAMES if name not in DELEGATION_TOOLS), *added]
+    client = AgentDef(id="client", name="client", description="", tools=(*starters, *lent))
+    children = {"program": program, "tools": tuple(lent)}
+    place = (config.agents or Path(root) / "agents") / "client.md"
+    shelf = _Shelf(client, place, root, attrs.evolve(config, enabled=None), added, children)
+    tools = shelf.tools()
+    if missing := sorted({*starters} - {tool.name for tool in tools}):
+        why = "it is disabled, or no agent file is there"
+        raise UsageError(f"{missing[0]} cannot be offered: {why} ({place.parent})")
+    return Prepared(
+        input={"tools": [*starters]}, tools=tools, limits=config.limits,
+        agents=(client, *shelf.others), notes=(*shelf.notes,),
+    )  # fmt: skip
 
 
 def models_for(
@@ -202,6 +240,8 @@ class _Shelf:
     config: Config
     own: dict[str, Tool]
     """Tools that are not shipped, by name."""
+    children: Mapping[str, Any] = {}
+    """Options of all delegation tools."""
     others: list[AgentDef] = attrs.field(factory=list, init=False)
     """Those that `subagent_dispatch` gives tasks to, once the tools are made."""
     notes: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -216,10 +256,10 @@ class _Shelf:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
         makers: dict[str, Callable[[], tuple[Tool, ...]]] = {
-            **MAKERS,  # as they are, the planning tools among them, where nothing is configured
-            "subagent": lambda: (subagent_tool(enabled=self.config.allows("subagent")),),
+            "subagent": self._subagent,
             "subagent_dispatch": self._dispatching,
             "dispatch_subagent": self._prompting,
+            "dispatch_subagents": lambda: (subagents_tool(**self.children), *planning_tools()),
             "spawn": self._spawning,
         }
         shipped: list[Tool] = [*file_tools(self.root), write_file_tool(self.root)]
@@ -250,10 +290,14 @@ class _Shelf:
             return False
         return name == "subagent" or self.config.allows(name)
 
+    def _subagent(self) -> tuple[Tool, ...]:
+        return (subagent_tool(enabled=self.config.allows("subagent"), **self.children),)
+
     def _spawning(self) -> tuple[Tool, ...]:
         folder = self.config.folder
         workspace = "" if folder == Path() else os.fspath(folder)
-        return spawn_tools(self.spawn, workspace=workspace, default_pool=self.config.default_pool)
+        pool = self.config.default_pool
+        return spawn_tools(self.spawn, workspace=workspace, default_pool=pool, **self.children)
 
     def _loader(self) -> AgentLoader:
         """Return the other agents: of the configured folder, else of the nearest one."""
@@ -277,13 +321,13 @@ class _Shelf:
             return ()
         agents, skipped = self._discovered()
         self.others[:] = self._without_own(agents)
-        tool = dispatch_tool(self.agent.id, agents, skipped)
+        tool = dispatch_tool(self.agent.id, agents, skipped, SharedContext(**self.children))
         return () if tool is None else (tool,)
 
     def _prompting(self) -> tuple[Tool, ...]:
         agents = self._discovered()[0] if self._names("dispatch_subagent") else ()
         prompts = agent_prompts(self._without_own(agents))
-        return (dispatch_subagent_tool(prompts=prompts),)
+        return (dispatch_subagent_tool(prompts=prompts, **self.children),)
 
     def _command(self) -> Tool:
         if not self.config.commands:

@@ -3,9 +3,10 @@
 A folder flows in; a summary flows out.  They are used as anybody's programs are, by name, on the
 command line and from Python.  Imports the engine and the tools.
 
-    survey     the programs
-    parsing    their leaf tool, which reads Python source
-    shipped    which leaf tools each shipped program comes with
+    survey          the programs
+    parsing         their leaf tool, which reads Python source
+    client_calls    the program of `refold mcp --delegate`
+    shipped         which leaf tools each shipped program comes with
 
 To add one: a function in `survey`, its name below.
 """
@@ -20,3 +21,4 @@ ship(
     ["survey_tree", "survey_package", "survey_with_faults", "never_ends", "floods", "crashes"],
     unruly=("never_ends", "floods", "crashes"),
 )
+ship("refold.programs.client_calls", ["client_calls"])

@@ -19,7 +19,7 @@ def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[To
         from refold.programs.survey import survey_tools  # noqa: PLC0415 - one of several
 
         return survey_tools(root)
-    if program == "agent":
+    if program in ("agent", "client_calls"):
         from refold.tools.files.file_tools import file_tools  # noqa: PLC0415 - the same
 
         return file_tools(root)

@@ -11,6 +11,7 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
     moving        what became of runs that were pushed or pulled
     executors     what takes the logs of an audit
     loading       tools that are named on the command line
+    running       what commands share that run agents
     live          what commands share that run something live
     rehearsals    what commands share that run a recorded program again
     foreign       what commands share that run a command of another program

@@ -11,20 +11,36 @@ import re
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
+from refold.cli.arguments.loading import base_url_option, joined, load_tools
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.run_names import PLACE, RUN
+from refold.cli.arguments.running import (
+    config_option,
+    model_option,
+    root_option,
+    run_limit_option,
+    run_models,
+    runner_option,
+)
 from refold.cli.output import output
-from refold.cli.output.exit_codes import FINE
+from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ExtraMissing, RefoldError
-from refold.engine.log.names import tree
+from refold.engine.events.limits import Limits
+from refold.engine.log.names import fresh_path, tree
 from refold.engine.log.reader import read_entries
+from refold.engine.secrets.redaction import narrowed
 from refold.store.place import ObjectStore, StoredRun, stored_run
+from refold.tools.agents.agent_files import NAMEABLE_TOOLS
+from refold.tools.configuration.config import load_config
+from refold.tools.configuration.prepared_run import delegation_run, planned
+from refold.tools.contract.policy import POLICIES
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -33,11 +49,14 @@ _PAGE: Final = """
 Examples:
   refold mcp                        the runs in runs/
   refold mcp s3://bucket/agents     the runs in a shared store
+  refold mcp --delegate subagent --model openai:gpt-4o
+                                    a tool for subagents, recorded in runs/
 
 In the configuration of an MCP client:
   {"command": "refold", "args": ["mcp", "/path/to/project/runs"]}
 
-The server only reads, and only runs of FOLDER.  It needs the extra `mcp`.
+Without --delegate, the server only reads, and only runs of FOLDER.  It needs
+the extra `mcp`.
 """
 
 _CHARACTERS: Final = 20_000
@@ -62,11 +81,32 @@ you."""
 
 @click.command("mcp", epilog=page(_PAGE))
 @click.argument("folder", metavar="[FOLDER|URL]", type=PLACE, default=Path("runs"))
-def command(*, folder: Path | StoredRun) -> int:
+@click.option(
+    "--delegate", "kinds", metavar="KIND", type=click.Choice(list(POLICIES)), multiple=True,
+    help=f"Offer tools for subagents instead, and record them in FOLDER: {', '.join(POLICIES)}.  "
+    "Can be repeated.  The options below are for these subagents.",
+)  # fmt: skip
+@click.option("--program", metavar="FILE.py:NAME", help="Their program, instead of an agent.")
+@model_option
+@base_url_option
+@runner_option
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined, help="More tools for them."
+)
+@run_limit_option
+@root_option
+@config_option
+def command(*, folder: Path | StoredRun, kinds: tuple[str, ...], **given: Any) -> int:
     """Serve recorded runs to an agent, as an MCP server on standard input.
 
     FOLDER is a folder of runs (by default runs/), or the URL of a store.
     """
+    if kinds:
+        return _delegating(folder, kinds, **given)
+    context = click.get_current_context()
+    for parameter in context.command.params[2:]:
+        if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{parameter.opts[0]} is for subagents: add --delegate")
     if isinstance(folder, StoredRun) and not folder.name:
         ObjectStore(folder.url)  # a wrong URL fails here, and not in an agent's first call
     elif isinstance(folder, StoredRun) or not folder.is_dir():
@@ -77,6 +117,49 @@ def command(*, folder: Path | StoredRun) -> int:
         raise ExtraMissing(error.name or "mcp", "mcp") from None
     made.run("stdio")
     return FINE
+
+
+def _delegating(
+    folder: Path | StoredRun,
+    kinds: tuple[str, ...],
+    *,
+    program: str | None,
+    specs: tuple[str, ...],
+    base_url: str | None,
+    runner: str,
+    tools: str,
+    limits: dict[str, Any],
+    root: Path,
+    config: Path | None,
+) -> int:
+    """Offer kinds of delegation to a client, and record what its subagents do."""
+    from refold.cli.commands.mcp_delegate import delegate  # noqa: PLC0415 - another server
+
+    if isinstance(folder, StoredRun):
+        raise click.UsageError("--delegate: expected a folder for the runs, not a store")
+    own = load_tools(tools)
+    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
+    project = load_config(config or Path(), known_tools=known)
+    given = delegation_run(kinds, root=root, config=project, own=own, program=program or "agent")
+    for note in given.notes:
+        output.told(note)
+    models = run_models(given, project, specs, base_url)
+    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
+    try:
+        recording = delegate(
+            given.input,
+            log=folder / fresh_path("mcp").name,
+            tools=given.tools,
+            models=models,
+            session=planned(),
+            runner=runner,
+            limits=given.limits.narrowed(Limits(**limits)),
+            redaction=narrowed(project.redaction, *names) if project.redaction else None,
+            volatile=project.volatile,
+        )
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(error.name or "mcp", "mcp") from None
+    return FINE if recording.ok else NOT_COMPLETED
 
 
 def server(folder: Path | StoredRun) -> "MCPServer":
@@ -164,7 +247,7 @@ class _Runs:
 
     async def state(self, run: str, at: int = -1, page: int = 1) -> str:
         """Show the state of a run after an entry; -1 is the last."""
-        return await self._said(page, "state", f"--at={at}", "--", self._log(run))
+        return await self._said(page, "show", f"--at={at}", "--", self._log(run))
 
     async def diff(self, run: str, other: str, page: int = 1) -> str:
         """Compare two runs: the first difference, and the calls that differ."""

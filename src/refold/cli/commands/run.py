@@ -8,19 +8,25 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
-from refold.cli.arguments.logs import LOG, json_option, label_option, limit_option, log_option
-from refold.cli.arguments.paths import UserPath
+from refold.cli.arguments.loading import base_url_option, joined, load_tools
+from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
+from refold.cli.arguments.running import (
+    config_option,
+    model_option,
+    root_option,
+    run_limit_option,
+    run_models,
+    runner_option,
+)
 from refold.cli.output import output, people
 from refold.cli.output.pages import page
 from refold.cli.output.recorded import answer
 from refold.engine.events.limits import Limits
 from refold.engine.runners.recording import record
-from refold.engine.runners.shipped import RUNNERS
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
 from refold.tools.configuration.config import load_config
-from refold.tools.configuration.prepared_run import models_for, prepare_run, session_for
+from refold.tools.configuration.prepared_run import prepare_run, session_for
 
 _PAGE: Final = """
 Examples:
@@ -35,9 +41,6 @@ Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not
 completed, but recorded.  To continue a run that waits for a person, use
 `refold resume`.
 """
-
-
-_LIMITS: Final = tuple(attrs.fields_dict(Limits))
 
 
 def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path) -> Path:
@@ -55,36 +58,19 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 @click.command("run", epilog=page(_PAGE))
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
 @click.option("--task", help="Task of the agent; use - for standard input.")
-@click.option(
-    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the\n"
-    "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
-)  # fmt: skip
+@model_option
 @base_url_option
-@click.option(
-    "--runner", type=click.Choice(list(RUNNERS)), default="in-process",
-    show_default=True, help="Runner of subagents.",
-)  # fmt: skip
+@runner_option
 @log_option
 @label_option
-@click.option(
-    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR",
-    help="Folder for the file tools; by default this one.",
-)  # fmt: skip
+@root_option
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
     help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
     "for agents without a list of tools.  They can be delegation tools.",
 )  # fmt: skip
-@limit_option(
-    _LIMITS,
-    "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
-    "max_iterations, model requests of the agent; timeout_seconds; and others.",
-)
-@click.option(
-    "--config", type=LOG, metavar="FILE",
-    help="Configuration file; by default refold.yaml here, or [tool.refold] in pyproject.toml.",
-)  # fmt: skip
+@run_limit_option
+@config_option
 @click.option(
     "--ask", is_flag=True,
     help="Answer the run's questions at this terminal, instead of suspending it.",
@@ -129,13 +115,7 @@ def command(
     given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:
         output.told(note)
-    models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
-    if "" not in models:
-        raise click.UsageError(
-            "no model: pass --model (openai:NAME, anthropic:NAME, "
-            "pydantic:PROVIDER:NAME, scripted:FILE), or set `provider` and `model` "
-            "in AGENT.md, or `llm.default_pool` in refold.yaml"
-        )
+    models = run_models(given, project, specs, base_url)
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")
     with output.stdout_kept(), progress:
