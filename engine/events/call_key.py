@@ -7,6 +7,7 @@ a part of one asks here.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _PARTS: Final = re.compile(r"\d+|\D+")
@@ -39,6 +40,13 @@ def scope_of(call: str) -> str:
 def scope_above(scope: str) -> str:
     """Return the task that began this one, `0` for `0/2`; empty above the first."""
     return scope.rpartition("/")[0]
+
+
+def with_above(scope: str) -> Iterator[str]:
+    """Yield a task and those above it, the nearest first."""
+    while scope:
+        yield scope
+        scope = scope_above(scope)
 
 
 def number_of(call: str) -> int:

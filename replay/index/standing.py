@@ -26,31 +26,36 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
 
 _QUESTION_MAX: Final = 200
 """Characters of a question that are shown."""
-_ENDS: Final = {*COMPLETES, "effect.cancelled", "effect.late"}
+ENDS: Final = frozenset({*COMPLETES, "effect.cancelled", "effect.late"})
+"""Kinds after which a call or a question is open no more."""
 
 
 def standing(log: Path) -> OpenStatus:
-    """Return the status of the run of `log`, which has no end.
-
-    `running`: a writer holds the log.
-    `waits_for_you`: no writer, and a question of the run or of one below it is open.
-    `broke_off`: no writer, and no open question.
-    """
-    if is_locked(log):
-        return "running"
-    return "broke_off" if next(_questions(log), None) is None else "waits_for_you"
+    """Return the status of the run of `log`, which has no end."""
+    return stood(log, question_of(log))[0]
 
 
 def said(log: Path) -> str:
     """Return the standing of the run of `log` in words, on one line: `waits for you: May I?`."""
-    return in_words(log, standing(log))
+    return stood(log, question_of(log))[1]
 
 
-def in_words(log: Path | None, status: OpenStatus) -> str:
-    """Return a standing in words, on one line; the question is that of `log`."""
-    question = next(_questions(log), "") if log and status == "waits_for_you" else ""
-    plain = " ".join(question.split())
-    return f"{WORDS[status]}: {plain:.{_QUESTION_MAX}}" if plain else WORDS[status]
+def question_of(log: Path) -> str | None:
+    """Return the first open question of a log, or of its children; `None` without one."""
+    return next(_questions(log), None)
+
+
+def stood(log: Path | None, question: str | None) -> tuple[OpenStatus, str]:
+    """Return the standing of a run without an end, and in words, on one line.
+
+    `running`: a writer holds the log.
+    `waits_for_you`: no writer, and the `question`, of the run or of one below it, is open.
+    `broke_off`: no writer, and no open question.
+    """
+    status: OpenStatus = "broke_off" if question is None else "waits_for_you"
+    status = RUNNING if log is not None and is_locked(log) else status
+    plain = " ".join(question.split()) if question and status == "waits_for_you" else ""
+    return status, f"{WORDS[status]}: {plain:.{_QUESTION_MAX}}" if plain else WORDS[status]
 
 
 class _Waiting(LogFold):
@@ -69,7 +74,7 @@ class _Waiting(LogFold):
             self.waiting[entry.call] = str(entry.data.get("question", ""))
         elif entry.kind == "child.started":
             self.waiting[entry.call] = int(entry.data.get("number", 0))
-        elif entry.kind in _ENDS:
+        elif entry.kind in ENDS:
             self.waiting.pop(entry.call, None)
 
 

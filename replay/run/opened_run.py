@@ -8,7 +8,7 @@ CONTRACT.md §13.9, §14.10, §16.5.
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from refold.engine.errors import UsageError
 from refold.engine.log.names import log_path
@@ -22,6 +22,9 @@ from refold.replay.run.run_node import RunNode
 from refold.replay.run.standing import with_standing
 from refold.replay.run.totals import below, totals
 from refold.replay.run.turns import Interval, LogTurns, Step, Turn, words_of
+
+if TYPE_CHECKING:  # with all that a watched command needs
+    from refold.replay.run.steady import Steady
 
 
 class OpenedRun:
@@ -111,6 +114,11 @@ class OpenedRun:
     def standing(self) -> str:
         """How it ended, in words; without an end, its standing."""
         return self.tree.standing or self.tree.status
+
+    @property
+    def steady(self) -> "Steady | None":
+        """Knows what changes on every run of a watched command; `None` for a program."""
+        return self._reading.steady
 
     @property
     def folder(self) -> str:

@@ -21,6 +21,7 @@ from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.values import Value
 from refold.replay.index.run_end import raised_at, refused_in
+from refold.replay.index.standing import ENDS
 from refold.replay.run.reading import AgentWork, Reading, members
 from refold.replay.run.run_node import CANCELLED, REFUSED, UNFINISHED, RunNode
 
@@ -61,6 +62,11 @@ class _Start:
     is_dropped: bool = False
     """Whether the program cancelled it on purpose, such as the loser of a race."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is known of its end."""
+        return self.outcome is None and not (self.is_cancelled or self.late)
+
 
 _MAIN: Final = "0"
 """The scope of the program itself, whose calls its own end cannot cancel."""
@@ -84,6 +90,8 @@ class ProgramLog(Reading):
         self._starts: dict[str, _Start] = {}
         self._own = AgentWork()
         self._delegating: dict[str, str] = {}
+        self._questions: dict[str, str] = {}
+        """Open ones, by call."""
         self._offers = False
         """Whether any request offered tools."""
         self._has_cancelled = False
@@ -96,6 +104,7 @@ class ProgramLog(Reading):
             for start in self._starts.values() if self._has_cancelled else ():
                 start.is_dropped = start.is_dropped or start.is_cancelled
             self._has_cancelled = False
+        self._note_question(entry.kind, call, data)
         match entry.kind:
             case "tool.called":
                 self._own.called(call, str(data.get("tool")))
@@ -125,6 +134,12 @@ class ProgramLog(Reading):
                 self._take_event(self.event(entry), call, entry.meta)
             case _:
                 pass
+
+    def _note_question(self, kind: str, call: str, data: Mapping[str, Any]) -> None:
+        if kind == "input.asked":
+            self._questions[call] = str(data.get("question", ""))
+        elif kind in ENDS:
+            self._questions.pop(call, None)
 
     def _take_event(self, event: events.Recorded, call: str, meta: Mapping[str, Any]) -> None:
         match event:
@@ -208,7 +223,15 @@ class ProgramLog(Reading):
                 for child in children
             ),
             children=children,
+            question=self._question(children),
         )
+
+    def _question(self, children: tuple[RunNode, ...]) -> str | None:
+        """Return the first question that is open, also of a child that was not joined."""
+        starts = zip(self._starts.values(), children, strict=True)
+        below = [child.question for start, child in starts if start.is_open]
+        found = [each for each in (*self._questions.values(), *below) if each is not None]
+        return found[0] if found and self.finished is None else None
 
     def _offered(self) -> tuple[str, ...]:
         tools = self.started.tools if self.started is not None and self._offers else ()

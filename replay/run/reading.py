@@ -30,6 +30,7 @@ from refold.replay.run.run_node import LogState, RunNode, ToolUse
 
 if TYPE_CHECKING:  # with all that a watched command needs
     from refold.engine.observed.profile import Profile
+    from refold.replay.run.steady import Steady
 
 _Members = TypeVar("_Members", bound=attrs.AttrsInstance)
 
@@ -189,6 +190,11 @@ class Reading(LogFold):
     @property
     def profile(self) -> "Profile | None":
         """The profile of a watched command; `None` for a program."""
+        return None
+
+    @property
+    def steady(self) -> "Steady | None":
+        """Knows what changes on every run of a watched command; `None` for a program."""
         return None
 
     @property

@@ -68,6 +68,7 @@ class RunNode(Document):
     """One run, or one start that was rejected, and the runs below it."""
 
     computed = ("changed", "notable")
+    hidden = ("question",)
 
     name: str
     """The agent if any, else the program; empty for a rejected start."""
@@ -87,6 +88,8 @@ class RunNode(Document):
     """From the parent's log, else from the run's own log; `unfinished` if neither has it."""
     standing: str = ""
     """Its standing without an end, in words: `waits for you: May I?` (`replay.run.standing`)."""
+    question: str | None = None
+    """The first open question of the run, or of one below it that was not joined."""
     is_joined: bool = True
     """Whether the parent was given the outcome; true for a root."""
     reason: str = ""

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from refold.replay.index.standing import RUNNING, STANDINGS, OpenStatus, in_words, standing
+from refold.replay.index.standing import RUNNING, STANDINGS, WORDS, stood
 from refold.replay.run.run_node import UNFINISHED, RunNode
 
 _UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
@@ -28,17 +28,15 @@ def with_standing(tree: RunNode) -> RunNode:
 def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
     status, log_state, told = node.status, node.log_state, ""
     if status == UNFINISHED and log_state not in _UNKNOWN:
-        found: OpenStatus = "broke_off"
+        is_asked = above in ("", *STANDINGS)  # else nobody takes an answer
+        status, told = stood(
+            Path(node.log) if node.log else None, node.question if is_asked else None
+        )
         if above == RUNNING or (node.scope and root.status == RUNNING):
-            found = RUNNING
-        elif node.log:
-            found = standing(Path(node.log))
-            if found == "waits_for_you" and above not in ("", *STANDINGS):
-                found = "broke_off"  # the run that started it has ended: nobody takes an answer
-        status, told = found, in_words(Path(node.log) if node.log else None, found)
+            status, told = RUNNING, WORDS[RUNNING]
     if status == RUNNING and log_state == "torn":
         log_state = "read"
-    stood = attrs.evolve(node, status=status, standing=told, log_state=log_state)
-    above, root = status, stood if node is root else root
+    found = attrs.evolve(node, status=status, standing=told, log_state=log_state)
+    above, root = status, found if node is root else root
     children = tuple(_stood(child, root, above) for child in node.children)
-    return attrs.evolve(stood, children=children)
+    return attrs.evolve(found, children=children)

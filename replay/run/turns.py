@@ -14,7 +14,7 @@ import attrs
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.encoding.document import Document
-from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.call_key import scope_of, with_above
 from refold.engine.events.events import COMPLETES, MESSAGES
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
@@ -154,7 +154,9 @@ class LogTurns(LogFold):
         self._profile, self._blobs = profile, BlobStore(blobs_of(path))
         self._chains = Chains()
         self._last: dict[str, Turn] = {}
-        """By task: its last turn."""
+        """By task: its own last turn."""
+        self._around: dict[str, Turn] = {}
+        """By task: the last turn in it, or in a task below."""
         self._open: dict[str, Turn | Step] = {}
         self._times: LogTimes
 
@@ -202,6 +204,7 @@ class LogTurns(LogFold):
         ).since(self._last.get(scope_of(call)))
         known.append(turn)
         self._last[turn.scope] = self._open[call] = turn
+        self._around |= dict.fromkeys(with_above(turn.scope), turn)
 
     def _step(self, agent: str, entry: Entry, data: Mapping[str, Any], at: int) -> None:
         call, kind = entry.call or "", entry.kind
@@ -229,18 +232,17 @@ class LogTurns(LogFold):
             step.status = "ok"
 
     def _turn(self, agent: str, scope: str, at: int) -> Turn:
-        """Return the turn that a step of a task follows: its own last, or one of the task above.
+        """Return the turn that a step of a task follows: the last one in it, or around it.
 
-        A conversation of a watched command has turns of its own alone; a step of no task follows
-        the last turn of the agent.
+        Frameworks ask a model in one task, and call tools in others beside it. A conversation of a
+        watched command has turns of its own alone; a step of no task follows the agent's last turn.
         """
         known = self.turns.setdefault(agent, [])
+        for each in with_above(scope) if self._profile is None else (scope,):
+            if each in self._around:
+                return self._around[each]
         if not scope and known:
             return known[-1]
-        while self._profile is None and scope and scope not in self._last:
-            scope = scope_above(scope)
-        if scope in self._last:
-            return self._last[scope]
         if not known or known[0].n:
             known.insert(0, Turn(n=0, interval=(at, at), status="ok"))
         return known[0]

@@ -108,7 +108,7 @@ class _Talk(AgentWork):
 class WatchedLog(Reading):
     """Reads one log."""
 
-    UNKEPT = Reading.UNKEPT | {"profile", "_steady", "_shown", "_beside", "_roots", "_open"}
+    UNKEPT = Reading.UNKEPT | {"profile", "steady", "_shown", "_beside", "_roots", "_open"}
 
     def __init__(self, path: Path, prices: Prices | None = None) -> None:
         super().__init__(path, prices)
@@ -138,7 +138,8 @@ class WatchedLog(Reading):
         return NO_PROFILE if self.started is None else Profile.in_rules(self.started.rules)
 
     @functools.cached_property
-    def _steady(self) -> Steady:
+    def steady(self) -> Steady:
+        """What changes on every run of the command."""
         return Steady({} if self.started is None else self.started.rules)
 
     def model_name(self, asked: Mapping[str, Any]) -> str:
@@ -396,7 +397,7 @@ class WatchedLog(Reading):
             offered=self._offers.get(talk.offered, ()),
             outlived_by=0 if is_open else self._outlived_by(talk, children),
             is_empty=not is_open and talk.said is not None and not talk.said.strip(),
-            prompt=self._steady.digest(opening.system),
+            prompt=self.steady.digest(opening.system),
             usage=_total(own["own_usage"], children),
             children=children,
             log_state="none",

@@ -6,7 +6,7 @@ their scopes, so two equal runs have equal texts in any interleaving. `replay.ru
 the delegation tree. The rules are CONTRACT.md §13.15.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,8 @@ from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable, without_rest
-from refold.replay.index.guarantee import MATCHED
-from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import printable, scrubbed
 
 
@@ -34,16 +32,21 @@ def log_text(log: str | PathLike[str]) -> str:
         LogMissing: the log does not exist.
         LogDamaged: an entry does not verify.
     """
-    node = delegation_tree(fspath(log))
-    declared = Declared(Path(log))
-    return "".join(f"{printable(line)}\n" for line in _lines(node, "", declared, {}))
+    opened, declared = OpenedRun(fspath(log)), Declared(Path(log))
+    steady = opened.steady.value if opened.steady is not None else lambda data: data
+    lines = _lines(opened.unsettled, "", declared, {}, steady)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _lines(node: RunNode, run: str, declared: Declared, above: dict[str, Any]) -> Iterator[str]:
+def _lines(
+    node: RunNode,
+    run: str,
+    declared: Declared,
+    above: dict[str, Any],
+    steady: Callable[[Json], Json],
+) -> Iterator[str]:
     if node.log_state == "read":
         entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
-        is_watched = node.guarantee == MATCHED
-        steady = Steady(entries[0].data["rules"]).value if is_watched else lambda data: data
         for entry in sorted(entries, key=_sort_key):
             line: dict[str, Json] = {"run": run} if run else {}
             limits = above if entry.kind == "run.started" else node.limits
@@ -60,7 +63,7 @@ def _lines(node: RunNode, run: str, declared: Declared, above: dict[str, Any]) -
     children = sorted(node.children, key=lambda child: in_order(child.call))
     for child in children:
         name = f"{child.name} ({child.call})"
-        yield from _lines(child, f"{run} > {name}" if run else name, declared, node.limits)
+        yield from _lines(child, f"{run} > {name}" if run else name, declared, node.limits, steady)
 
 
 def _sort_key(entry: Entry) -> tuple[int, Any]:

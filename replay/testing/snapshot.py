@@ -19,12 +19,9 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
-from refold.engine.log.reader import read_entries
 from refold.replay.compare.measured import Declared
-from refold.replay.index.guarantee import MATCHED
-from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.structure import is_sampled, is_within, sampled_text, structure_text
@@ -179,13 +176,15 @@ def delegation_text(
     """
     if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
         data = tree()  # of a test that goes on: it knows more of it than its log
-    node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
+    if isinstance(data, RunNode) and not data.log:  # a conversation
+        return render_text(data, volatile=False, files=files)
+    run = OpenedRun(data.log if isinstance(data, RunNode) else _log_of(data))
+    node = data if isinstance(data, RunNode) else run.unsettled
     if not words:
-        return structure_text(node)
-    declared = Declared(Path(node.log) if node.log else None)
+        return structure_text(node, run)
+    declared = Declared(Path(node.log))
     text = render_text(node, volatile=False, files=files)
-    if node.guarantee == MATCHED:
-        text = Steady(next(read_entries(node.log)).data["rules"]).tree(text)
+    text = run.steady.tree(text) if run.steady is not None else text
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 

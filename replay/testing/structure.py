@@ -2,7 +2,7 @@
 
 It has who delegates to whom, by which tool, with which tools, limits, models and prompts, how
 often, and how it ended. Equal agents beside each other are one line with their number; prompts,
-which a person wrote, follow in full. It reads the tree's logs. Rules: CONTRACT.md §13.10.
+which a person wrote, follow in full. Rules: CONTRACT.md §13.10.
 """
 
 import math
@@ -10,19 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Final
 
-from refold.engine.encoding import digest
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import MESSAGES
-from refold.engine.log.reader import Entry, read_entries
 from refold.replay.difference.volatile import SPENT
-from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import text_of
+from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.steady import Steady
 from refold.replay.run.tree_text import caps_of, printable
+from refold.replay.run.turns import Turn
 
 _DIGITS: Final = 12
 _SAMPLED: Final = re.compile(r"of \d+ recordings:\n")
@@ -30,13 +26,9 @@ _HEAD: Final = re.compile(r"(?P<arrow> *→ )?(?P<times>\d+(?: to \d+)? × )?(?P
 """A line that begins an agent; the first of all has no arrow."""
 
 
-def structure_text(node: RunNode) -> str:
-    """Return the tree as indented lines, and the prompts that it names; ends with a newline.
-
-    Raises:
-        LogError: a log of the tree cannot be read.
-    """
-    prompts = _Prompts(node)
+def structure_text(node: RunNode, run: OpenedRun) -> str:
+    """Return the tree as indented lines, and the prompts that it names; ends with a newline."""
+    prompts = _Prompts(run)
     lines = [*_lines(node, {}, prompts)]
     for name, text in sorted(prompts.texts.items()):
         lines += ["", f"system prompt {name}:"]
@@ -162,22 +154,16 @@ def _who(node: RunNode) -> str:
 class _Prompts:
     """The system prompts of the runs below a node, by the digits that stand for them."""
 
-    def __init__(self, top: RunNode) -> None:
+    def __init__(self, run: OpenedRun) -> None:
         self.texts: dict[str, str] = {}
         """Those that were named, by their digits."""
-        self._top = top.log
-        self._steady: Steady | None = None
-        self._known: dict[str, dict[str, list[str]]] = {}
-        if top.guarantee == MATCHED:
-            self._steady = Steady(next(read_entries(top.log)).data["rules"])
+        self._steady = run.steady
+        self._agents = {(each.node.log, each.node.scope): each for each in run.agents}
 
     def of(self, node: RunNode) -> list[str]:
         """Return the digits of a run's prompts, in their order."""
-        log = self._top if self._steady else node.log
-        if log not in self._known:
-            self._known[log] = _systems(read_entries(log, torn_ok=True))
-        found = self._known[log]
-        asked = found.get(node.scope, []) if self._steady else chain.from_iterable(found.values())
+        agent = self._agents.get((node.log, node.scope))
+        asked = filter(None, map(_system, agent.turns if agent is not None else ()))
         named = {}
         for text in dict.fromkeys(asked):
             name = self._steady.digest(text) if self._steady else _digits(text)
@@ -190,25 +176,7 @@ def _digits(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
 
 
-def _systems(entries: Iterable[Entry]) -> dict[str, list[str]]:
-    """Return the first system messages of what was asked, by the scope that asked."""
-    systems: dict[str, str] = {}
-    found: dict[str, list[str]] = {}
-
-    def joined(at: str, messages: Iterable[dict[str, Any]]) -> str:
-        system = systems.get(at, "")
-        for message in messages:
-            at = digest.chained(at, message)
-            if not system and message.get("role") == "system":
-                system = text_of(message)
-            systems[at] = system
-        return at
-
-    for entry in entries:
-        if entry.kind == MESSAGES:
-            joined(entry.data["predecessor"], entry.data["added"])
-        elif entry.kind == "model.asked":
-            at = joined(entry.data["predecessor"], entry.data["added"])
-            if system := systems.get(at):
-                found.setdefault(scope_of(entry.call or ""), []).append(system)
-    return found
+def _system(turn: Turn) -> str:
+    """Return the first system message of what was asked; empty without one."""
+    found = (text_of(each) for each in turn.messages if each.get("role") == "system")
+    return next(filter(None, found), "")

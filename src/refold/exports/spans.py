@@ -15,7 +15,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.call_key import scope_above, scope_of, with_above
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
@@ -327,7 +327,7 @@ class _OneLog:
         It is one of the same tool with these arguments, or with fewer, where a framework adds
         defaults; of the answers that are nearest in the tree of tasks, the last first.
         """
-        near = next((self._wanted[each] for each in _with_above(scope) if each in self._wanted), {})
+        near = next((self._wanted[each] for each in with_above(scope) if each in self._wanted), {})
         if scope in self._answered:
             near = {scope: near.get(scope, [])}
         fits: list[tuple[bool, list[dict[str, Any]], dict[str, Any]]] = []
@@ -409,7 +409,7 @@ class _OneLog:
                 run.attributes |= {"gen_ai.output.messages": said} if said else {}
                 scope, calls = scope_of(call), list(answer.get("tool_calls") or ())
                 self._answered.add(scope)
-                for each in _with_above(scope):
+                for each in with_above(scope):
                     asked = self._wanted.setdefault(each, {})
                     asked.pop(scope, None)
                     asked |= {scope: calls} if calls else {}
@@ -458,13 +458,6 @@ def _defined(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool of a run as its requests define it."""
     told = {"name": tool["name"], "description": tool["description"]}
     return told | {"parameters": tool["schema"]}
-
-
-def _with_above(scope: str) -> Iterator[str]:
-    """Yield a scope and those above it, the nearest first."""
-    while scope:
-        yield scope
-        scope = scope_above(scope)
 
 
 def _given(call: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:

@@ -285,11 +285,11 @@ def test_limits_that_are_none_are_no_beginning_of_a_run(tmp_path: Path) -> None:
 
 @for_each("kind", events.KINDS)
 def test_each_kind_is_told_or_passed_over(kind: str, tmp_path: Path) -> None:
-    """Tools, models, children and the ends of runs are told, and nothing else changes the tree."""
+    """Tools, models, children, questions and ends are told, and nothing else changes the tree."""
     tree = delegation_tree(log_with(tmp_path / "a.jsonl", kind))
     without = delegation_tree(log_with(tmp_path / "b.jsonl", "note.added"))
 
-    is_told = kind.startswith(("run.", "child.", "tool.", "model.", "effect."))
+    is_told = kind.startswith(("run.", "child.", "tool.", "model.", "effect.", "input.asked"))
     told = attrs.evolve(tree, log=without.log, head=without.head)
     assert (told != without) is (is_told and kind != "run.resumed")
 

@@ -40,7 +40,7 @@ from refold.engine.log.names import (
 )
 from refold.engine.log.reader import last_line, open_log
 from refold.replay.index.run_end import refused_in
-from refold.replay.index.standing import in_words, standing
+from refold.replay.index.standing import question_of, stood
 
 _NO_LOG: Final = (
     RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,
@@ -165,8 +165,8 @@ def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
         origin=str(origin.get("nonce", "")),
     )
     if not ended:
-        found = standing(path)
-        return attrs.evolve(run, status=found, standing=in_words(path, found))
+        status, words = stood(path, question_of(path))
+        return attrs.evolve(run, status=status, standing=words)
     usage: dict[str, Any] = {
         name: str(value) if name == "prices" else int(value)
         for name, value in (ended.get("usage") or {}).items()
