@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.loops import some
 from tests.support.suites import Suite, one_line
 
 pytest_plugins = ["pytester"]
@@ -174,7 +175,7 @@ def test_it(refold_run, delegation_snapshot, log_snapshot):
 """
 
 
-@pytest.mark.parametrize("fixture", ["delegation_snapshot", "log_snapshot"])
+@pytest.mark.parametrize("fixture", some(1, ["delegation_snapshot", "log_snapshot"]))
 def test_a_name_for_two_snapshots_is_named(suite: Suite, fixture: str) -> None:
     """An update kept the last one alone. The same value twice, and `!=`, are meant so."""
     twice = TWICE.replace("FIXTURE", fixture)

@@ -36,7 +36,7 @@ from tests.support.ways import (
 )
 
 LONG: Final = 1_000
-CHUNK: Final = 10
+CHUNK: Final = 5
 
 SEEDS: Final = some(1, range(0, LONG, CHUNK))
 

@@ -172,9 +172,8 @@ def apart(command: list[str]) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     with apart(recording(log, sys.executable, "-c", COUNTING, str(int(number)))) as process:
@@ -191,10 +190,8 @@ def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_
     assert refold.verify(log).complete
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_refold_ends_as_a_command_that_a_signal_ended(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

@@ -303,7 +303,7 @@ SAMPLE: Final = (
 WHOLE: Final = tuple(itertools.product(PLACES, CHANGES, STARTS))
 
 
-@pytest.mark.parametrize(("place", "change", "start"), some(2, SAMPLE))
+@pytest.mark.parametrize(("place", "change", "start"), some(1, SAMPLE))
 def test_what_is_said_of_changed_files_is_what_happened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, place: str, change: str, start: str
 ) -> None:

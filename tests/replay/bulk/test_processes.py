@@ -115,7 +115,7 @@ def _odd_one(logs: list[Path], program: Any, at: int, jobs: int) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("at", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 11))])
+@pytest.mark.parametrize("at", [5, 0, 11])
 def test_a_log_that_ends_even_the_helper_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +172,8 @@ def test_no_log_is_blamed_for_what_another_left_in_a_library(tmp_path: Path) -> 
     assert refold.replay_all(logs, programs.marking, jobs=1).identical
 
 
-@pytest.mark.parametrize("at", [4, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 11))])
+@pytest.mark.long
+@pytest.mark.parametrize("at", [4, 0, 11])
 def test_of_many_logs_in_one_process_the_one_that_ends_it_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

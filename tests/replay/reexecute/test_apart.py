@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import refold
+from tests.support.loops import some
 from tests.support.unfinished import lines_of
 
 PROGRAMS = """
@@ -141,7 +142,7 @@ def program_at(ts: str) -> Callable[[refold.PlainRun, Any], str]:
     return fetching
 
 
-@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("is_local", some(1, [True, False]))
 def test_what_is_volatile_is_passed_over_and_listed(tmp_path: Path, *, is_local: bool) -> None:
     """§12.7: in an unfinished record as in any other, in this process or in one of its own."""
     path = tmp_path / "dated.py"
