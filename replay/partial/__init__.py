@@ -3,6 +3,7 @@
 A record and its sources flow in; a new recording flows out, and what drifted.  Imports `reexecute`,
 `explain`, `index`, `difference` and `refold.engine`.  Rules: CONTRACT.md §12.10.
 
+    given_values    a value from a person as an outcome
     sources         where outcomes come from: the record, the world, or stubs
     rerun           runs the program again under the same identity, input and limits
     drift           what answers otherwise now than when it was recorded

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.errors import UsageError
+from refold.engine.errors import OutcomeMissing, UsageError
 from refold.engine.log.names import tree
 from refold.engine.recording.bookends import declared_volatile
 from refold.engine.secrets.vault import checked_volatile
@@ -59,22 +59,24 @@ def drifted(
     if rules:
         _check_compared(path, rules, again.tools)
     with tempfile.TemporaryDirectory(prefix="refold-drift-") as folder:
-        new = into or Path(folder) / "once.jsonl"
-        _, supply = rerun(book, again, new)
-        found = comparison(path, new, rules, paths)
-        rows, missing = list(found.rows()), supply.missing
+        missing = list[OutcomeMissing]()
+
+        def made(log: Path) -> Book:
+            missing.extend(rerun(book, again, log)[1].missing)
+            return Book(log, unfinished_ok=True)
+
+        new = made(into or Path(folder) / "once.jsonl")
+        found = comparison(book, new, rules, paths)
+        rows, noise = list(found.rows()), set[str]()
         if twice:
-            second = Path(folder) / "twice.jsonl"
-            _, supply = rerun(Book(path), again, second)
-            missing += supply.missing
-            again_otherwise = comparison(new, second, rules, paths).rows()
-            noise = {row.where for row in again_otherwise if row.verdict == "result_changed"}
-            rows = [
-                attrs.evolve(row, noise=row.noise or row.where in noise)
-                if row.verdict == "result_changed"
-                else row
-                for row in rows
-            ]
+            second = comparison(new, made(Path(folder) / "twice.jsonl"), rules, paths)
+            noise = {row.where for row in second.rows() if row.verdict == "result_changed"}
+    rows = [
+        attrs.evolve(row, noise=row.noise or row.where in noise)
+        if row.verdict == "result_changed"
+        else row
+        for row in rows
+    ]
     if missing:  # the run stopped there: what it did not come to is no drift of its own
         rows = [
             attrs.evolve(row, consequent=row.consequent or row.verdict == "missing") for row in rows

@@ -6,7 +6,6 @@ which logs of children exist.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -28,11 +27,10 @@ COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
 
 
 def comparison(
-    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str]
+    old: Book, new: Book, rules: Mapping[str, Comparator], volatile: Sequence[str]
 ) -> "_Records":
     """Return the comparison of two records; its rows are made as they are asked for."""
-    one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
-    return _Records(one, other, (one.started.program,), rules, volatile)
+    return _Records(old, new, (old.started.program,), rules, volatile)
 
 
 class _Records:

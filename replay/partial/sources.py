@@ -9,30 +9,35 @@ A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`, `repla
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, text_of_json
+from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
+from refold.engine.events.call_key import key_in
 from refold.engine.events.events import (
     ChildFinished,
+    ChildStarted,
+    Event,
     InputAsked,
     ModelAnswered,
-    ModelAsked,
-    ToolCalled,
     ToolReturned,
+    ValueDrawn,
 )
 from refold.engine.events.outcome import Outcome
+from refold.engine.log.names import child_path, children
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.effects import AskModel, CallTool, RunChild
-from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
-from refold.replay.index.by_call import AskedCall, Book, asked_of, label_of
+from refold.replay.index.by_call import AskedCall, Book, asked_of, blank, label_of
+from refold.replay.partial.given_values import given
 from refold.replay.reexecute.world import LoggedModel, LoggedTool
 
 SourceMode = Literal["recorded", "live", "stub"]
@@ -106,8 +111,21 @@ class Sources(Document):
         return self.mode_of(kind, name) == "live" and may_run
 
 
+@attrs.frozen
+class Edit:
+    """One outcome that is to be another one."""
+
+    log: Path
+    """Of the run that has it."""
+    entry: Entry
+    asked: tuple[str, str]
+    """The kind and name of its request; for a drawn value, its source and name."""
+    event: Event
+    """The new outcome."""
+
+
 class BookSupply:
-    """Serves a run from a different run's record, according to its sources."""
+    """Serves a run from a different run's record, according to its sources; edits first."""
 
     def __init__(
         self,
@@ -116,7 +134,14 @@ class BookSupply:
         missing: list[OutcomeMissing] | None = None,
         *,
         volatile: Sequence[str] = (),
+        log: Path | None = None,
+        edits: Mapping[str, Edit] = MappingProxyType({}),
+        run: str = "",
     ) -> None:
+        """Take the record; a fork has a log that is kept, whose beginning may be a copy.
+
+        `run` is its path in the tree of the fork, which may differ from the recorded path.
+        """
         self.book = book
         self.sources = sources
         self._volatile = volatile
@@ -132,8 +157,12 @@ class BookSupply:
         for call, asked in book.requests.items():
             self._unused[self._place(asked)].append(call)
         self._looks = iter(book.looks)
+        self._log, self._edits, self._run = log, edits, run
+        if log is not None and log.exists():
+            kept = Book(log, unfinished_ok=True)
+            self._pass_over(kept.answers, len(kept.looks))
 
-    def pass_over(self, calls: Iterable[str], looks: int) -> None:
+    def _pass_over(self, calls: Iterable[str], looks: int) -> None:
         """Leave out the finished part of a run: completed calls, and clock reads."""
         for call in calls:
             asked = self.book.requests.get(call)
@@ -145,14 +174,47 @@ class BookSupply:
         return asked.item.scope, asked.identity_without(self._excuses.paths)
 
     def refuse(self, call: str, asked: Any, tool: Any) -> None:
-        """Refuse nothing: the log is not kept, and each request is compared with the record."""
+        """Refuse a call of a fork that changes the world if it has no outcome and may not run.
+
+        In the log, which is kept, it would count as one that may have taken effect.
+        """
+        wanted = asked_of(asked, call)
+        is_safe = wanted.data.get("effect") != "changes" or self.key(call) in self._edits
+        if self._log is None or is_safe or self.sources.mode_of(*wanted.name) == "stub":
+            return
+        may_run = self.sources.lets_run(*wanted.name, "changes")
+        is_lacking = isinstance(tool, LoggedTool) if may_run else not self.find(call, wanted)
+        if is_lacking:
+            raise self.not_given(wanted, tool)
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
-        """Return the recorded or stubbed outcome of a request; `None`: do it live.
+        """Return the edited, recorded or stubbed outcome of a request; `None`: do it live.
+
+        A child that continues, or that contains an edit, always runs.
 
         Raises:
             OutcomeMissing: the record has none, and it may not be done live.
         """
+        key = self.key(call)
+        is_edited = any(each.startswith(key_in(key, "")) for each in self._edits)
+        if isinstance(asked, ChildStarted) and (is_edited or self._is_begun(asked.number)):
+            self.claim(call, asked)
+            return None
+        edit = self._edits.get(key)
+        if edit is None:
+            return self._of_source(call, asked, effect)
+        self.claim(call, asked)
+        wanted = asked_of(asked, call)
+        if wanted.name != edit.asked:
+            why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
+            raise self._not_there(label_of(wanted.item), self._nearest(wanted), why, call)
+        return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
+
+    def _is_begun(self, number: int) -> bool:
+        """Return whether the fork has the beginning of a child's log."""
+        return self._log is not None and number in children(self._log)
+
+    def _of_source(self, call: str, asked: Any, effect: Any) -> Any:
         wanted, recorded = asked_of(asked, call), self.claim(call, asked)
         name = wanted.name
         mode = self.sources.mode_of(*name)
@@ -200,7 +262,7 @@ class BookSupply:
 
     def key(self, call: str) -> str:
         """Return a call key of this run from the root run down."""
-        return call
+        return key_in(self._run, call)
 
     def not_given(self, wanted: AskedCall, effect: Any) -> OutcomeMissing:
         """Return that a request has no outcome, with the options that let it run."""
@@ -265,7 +327,14 @@ class BookSupply:
         return outcome
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
-        """Return the value that the record has for a draw; `None`: draw it live."""
+        """Return the edited value, or the one that the record has for a draw; `None`: draw it."""
+        key = self.key(call)
+        if (edit := self._edits.get(key)) is not None:
+            if edit.asked == (source, name) and isinstance(edit.event, ValueDrawn):
+                return (edit.event.value,)
+            label = f"{source} {name} {call}".replace("  ", " ")
+            why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
+            raise self._not_there(label, "", why, call)
         at = self.book.values.get(call)
         if at is not None and (at.source, at.name) == (source, name):
             return (at.value,)
@@ -326,9 +395,13 @@ class BookSupply:
         below.live = self.live
         return below
 
-    def of_child(self, book: Book, effect: RunChild) -> "BookSupply":  # noqa: ARG002 - a fork asks for it
-        """Return the supply of a child with that record."""
-        return BookSupply(book, self.sources, self.missing, volatile=self._volatile)
+    def of_child(self, book: Book, effect: RunChild) -> "BookSupply":
+        """Return the supply of a child with that record, which may continue from a cut log."""
+        return self.__class__(
+            book, self.sources, self.missing, volatile=self._volatile, edits=self._edits,
+            log=child_path(self._log, effect.number) if self._log is not None else None,
+            run=self.key(effect.call) if self._log is not None else "",
+        )  # fmt: skip
 
     def recorded_call(self, call: str) -> str | None:
         """Return the recorded call of the same request, if any."""
@@ -358,16 +431,13 @@ def _given_up(effect: Any) -> Any:
 
 
 def _stub(asked: Any, stubs: Mapping[str, Json], effect: Any) -> Any:
-    match asked:
-        case ToolCalled():
-            if asked.tool in stubs and isinstance(effect, CallTool):
-                is_given = not isinstance(effect.tool, LoggedTool)
-                check_result(asked.tool, effect.tool if is_given else None, stubs[asked.tool])
-            return ToolReturned("ok", stubs.get(asked.tool))
-        case ModelAsked():
-            text = str(stubs.get("model", ""))
-            return ModelAnswered("ok", {"role": "assistant", "content": text}, stop_reason="stop")
-        case _:
-            output = stubs.get("child")
-            text = "" if output is None else text_of_json(output)
-            return Outcome(status="completed", summary=text, output=output)
+    """Return the outcome that a stub gives to a request."""
+    kind = asked_of(asked, "").item.kind
+    name = asked.tool if kind == "tool" else kind
+    if name not in stubs:
+        event: Any = blank(kind)
+    else:
+        tool = effect.tool if isinstance(effect, CallTool) else None
+        tool = None if isinstance(tool, LoggedTool) else tool
+        event = given(blank(kind), name, stubs[name], tool=tool)
+    return event.outcome if isinstance(event, ChildFinished) else event

@@ -27,14 +27,13 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events.call_key import key_in
-from refold.engine.events.events import ChildFinished, ChildStarted, ValueDrawn
+from refold.engine.events.events import ChildFinished
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import (
     blobs_of,
     check_place,
     check_root,
-    child_path,
     children,
     root_of,
     tree,
@@ -43,15 +42,15 @@ from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.runners.recorded import Recording
-from refold.replay.index.by_call import Book, asked_of, label_of
+from refold.replay.index.by_call import Book
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, request_again, unless_missing
-from refold.replay.partial.sources import BookSupply, Sources
+from refold.replay.partial.sources import BookSupply
 from refold.replay.reexecute.apart import on_a_thread
 from refold.replay.reexecute.reexecute import replay_tree
 from refold.replay.reexecute.report import RunAgain
-from refold.replay.reexecute.world import LoggedTool, program_of
-from refold.replay.resume.fork_place import Edit, before_failure, cuts, edits_in, fork_entry
+from refold.replay.reexecute.world import program_of
+from refold.replay.resume.fork_place import before_failure, cuts, edits_in, fork_entry
 from refold.replay.resume.resume import continued
 from refold.replay.resume.transplant import Transplant
 
@@ -135,7 +134,7 @@ def forked(
         ):
             _check_copy(into, again)
     made = AgainSupply if failed else ForkSupply
-    supply = made(book, again.sources, into, changed)
+    supply = made(book, again.sources, log=into, edits=changed)
     with _undone(into, root, changed, supply.live, had_blobs=had_blobs):
         if recording is None:
             request = request_again(book, again, into, supply)
@@ -249,80 +248,7 @@ def _remove(log: Path, *, had_blobs: bool) -> None:
 
 
 class ForkSupply(BookSupply):
-    """Serves a fork from its origin's record, edits first."""
-
-    def __init__(
-        self,
-        book: Book,
-        sources: Sources,
-        log: Path,
-        edits: Mapping[str, Edit],
-        missing: list[OutcomeMissing] | None = None,
-        *,
-        run: str = "",
-    ) -> None:
-        super().__init__(book, sources, missing)
-        self._log = log
-        self._edits = edits
-        self._run = run
-        """Its path in the tree of the fork, which may differ from the recorded path."""
-        if log.exists():
-            kept = Book(log, unfinished_ok=True)
-            self.pass_over(kept.answers, len(kept.looks))
-
-    def key(self, call: str) -> str:
-        """Return a call key of this run from the root run down."""
-        return key_in(self._run, call)
-
-    def refuse(self, call: str, asked: Any, tool: Any) -> None:
-        """Refuse a call that changes the world if it has no outcome and may not run.
-
-        In the log, it would count as one that may have taken effect.
-        """
-        wanted = asked_of(asked, call)
-        is_safe = wanted.data.get("effect") != "changes" or self.key(call) in self._edits
-        if is_safe or self.sources.mode_of(*wanted.name) == "stub":
-            return
-        may_run = self.sources.lets_run(*wanted.name, "changes")
-        is_lacking = isinstance(tool, LoggedTool) if may_run else not self.find(call, wanted)
-        if is_lacking:
-            raise self.not_given(wanted, tool)
-
-    def outcome(self, call: str, asked: Any, effect: Any) -> Any:
-        """Return the edited outcome, or else the sources' outcome; `None` means live.
-
-        A child that continues, or that contains an edit, always runs.
-        """
-        key = self.key(call)
-        if isinstance(asked, ChildStarted) and self._runs(asked.number, key):
-            self.claim(call, asked)
-            return None
-        edit = self._edits.get(key)
-        if edit is None:
-            return super().outcome(call, asked, effect)
-        self.claim(call, asked)
-        wanted = asked_of(asked, call)
-        if wanted.name != edit.asked:
-            why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
-            raise self._not_there(label_of(wanted.item), self._nearest(wanted), why, call)
-        return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
-
-    def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
-        """Return the edited value, or else the recorded one."""
-        key = self.key(call)
-        edit = self._edits.get(key)
-        if edit is None:
-            return super().draw(source, name, call)
-        if edit.asked != (source, name) or not isinstance(edit.event, ValueDrawn):
-            label = f"{source} {name} {call}".replace("  ", " ")
-            raise self._not_there(
-                label, "", f"the edit of {key} is of {' '.join(edit.asked).strip()}", call
-            )
-        return (edit.event.value,)
-
-    def _runs(self, number: int, path: str) -> bool:
-        is_edited = any(key.startswith(key_in(path, "")) for key in self._edits)
-        return is_edited or number in children(self._log)
+    """Serves a fork from its origin's record; logs of served children are copied into it."""
 
     def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:
         """Copy the log of a child whose outcome is supplied, bound to this run."""
@@ -335,12 +261,6 @@ class ForkSupply(BookSupply):
             return attrs.evolve(outcome, child=None)  # its seed and ids are those of its own place
         plan = Transplant(cuts={}, edits={}, origin=None)
         return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
-
-    def of_child(self, book: Book, effect: RunChild) -> BookSupply:
-        """Return the supply of a child with that record, which may continue from a cut log."""
-        own = child_path(self._log, effect.number)
-        run = self.key(effect.call)
-        return ForkSupply(book, self.sources, own, self._edits, self.missing, run=run)
 
 
 class AgainSupply(ForkSupply):
@@ -364,8 +284,6 @@ class AgainSupply(ForkSupply):
 
     def of_child(self, book: Book, effect: RunChild) -> BookSupply:
         """Return the supply of a child that runs again."""
-        own = child_path(self._log, effect.number)
-        run = self.key(effect.call)
-        supply = AgainSupply(book, self.sources, own, {}, self.missing, run=run)
-        supply.is_of_failed = True
+        supply = super().of_child(book, effect)
+        supply.is_of_failed = True  # type: ignore[attr-defined]  # of this class
         return supply

@@ -10,37 +10,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events.call_key import key_in, run_and_call
-from refold.engine.events.events import Event, InputAsked, ToolCalled, ValueDrawn
+from refold.engine.events.events import InputAsked, ToolCalled, ValueDrawn
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.names import child_path, parent_of
 from refold.engine.log.reader import Entry, read_entries
-from refold.engine.ports.people import check_answer, check_result
 from refold.engine.ports.ports import Question, Tool
 from refold.replay.difference.pointer_diff import few
 from refold.replay.index.by_call import Book, asked_of
-from refold.replay.partial.sources import SEEDED
+from refold.replay.partial.given_values import given
+from refold.replay.partial.sources import SEEDED, Edit
 from refold.replay.reexecute.world import first_event
-from refold.replay.resume.transplant import OUTCOMES, edited
+from refold.replay.resume.transplant import OUTCOMES
 
 _KEYS_SHOWN: Final = 8
-
-
-@attrs.frozen
-class Edit:
-    """One outcome that is to be another one."""
-
-    log: Path
-    """Of the run that has it."""
-    entry: Entry
-    asked: tuple[str, str]
-    """The kind and name of its request; for a drawn value, its source and name."""
-    event: Event
-    """The new outcome."""
 
 
 def edits_in(log: Path, edits: Mapping[str, Json], tools: Mapping[str, Tool]) -> dict[str, Edit]:
@@ -154,14 +139,13 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
             problem = f"{key!r} is a delegation tool, which is program code: edit its child"
             raise ForkRefused(str(path), problem)
         elif isinstance(event, ValueDrawn):
-            return Edit(path, entry, (event.source, event.name), edited(event, key, value))
+            return Edit(path, entry, (event.source, event.name), given(event, key, value))
         elif asked is not None and isinstance(event, OUTCOMES):
+            tool = tools.get(request.tool) if isinstance(request, ToolCalled) else None
+            question = None
             if isinstance(request, InputAsked):
                 question = Question(key=key, question=request.question, schema=request.schema)
-                check_answer(question, value)
-            new = edited(event, key, value)
-            if isinstance(request, ToolCalled) and new.status == "ok":
-                check_result(key, tools.get(request.tool), value)
+            new = given(event, key, value, tool=tool, question=question)
             return Edit(path, entry, asked.name, new)
     raise ForkRefused(
         str(path), f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"

@@ -24,7 +24,7 @@ from refold.engine.wire.parts.kept_answers import body_of
 from refold.engine.wire.spelling import HTTP_ERROR, can_spell, spelled
 from refold.replay.difference.pointer_diff import few
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
-from refold.replay.resume.transplant import edited
+from refold.replay.partial.given_values import given
 
 _LATE_MAX: Final = 86_400
 _FORMS: Final = ("content", "error", "late_seconds", "refusal")
@@ -131,7 +131,7 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> bool:
     if key == call and isinstance(value, dict) and "content" not in value:
         return _fail(record, turn, turn.answer, value)
     if key == call:
-        turn.answer = edited(turn.answer, key, value)
+        turn.answer = given(turn.answer, key, value)
     else:
         turn.answer = _with_arguments(turn.answer, _index(record, turn, key), key, value)
     return True
@@ -171,7 +171,7 @@ def _fail(
             error = {"code": code, "message": str(more.get("message", words))}
             turn.answer = ModelAnswered("error", error=error)
         case {"error": {"message": str() as text}} if value == {"error": {"message": text}}:
-            turn.answer = edited(answer, turn.call, dict(value))
+            turn.answer = given(answer, turn.call, dict(value))
         case _:
             near = next((nearest(name, _FORMS) for name in value if name not in _FORMS), "")
             forms = '{"error": {"code": "http_429"}}, {"refusal": "…"}, {"late_seconds": 30}'

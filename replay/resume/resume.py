@@ -47,7 +47,7 @@ from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
-from refold.engine.ports.people import check_answer, check_result
+from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import ChildRunner, Model, People, Program, Reference, Tool
 from refold.engine.ports.programs import fingerprint_of
 from refold.engine.recording.driver import Arrival
@@ -62,6 +62,7 @@ from refold.engine.runners.recording import key_variables, run_to_end
 from refold.engine.runners.shipped import RUNNERS, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
+from refold.replay.partial.given_values import given
 from refold.replay.reexecute.network import program_watch
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import (
@@ -384,8 +385,7 @@ class Continued(Recorder):
         people = self.request.people
         match effect:
             case CallTool(tool=tool) if key in people.results:
-                check_result(key, tool, people.results[key])
-                return "result", ToolReturned("ok", people.results[key])
+                return "result", given(ToolReturned("ok"), key, people.results[key], tool=tool)
             case CallTool() if key in people.fail:
                 return "failed", ToolReturned("error", error=_IN_DOUBT)
             case CallTool(tool=tool, arguments=arguments):

@@ -94,15 +94,13 @@ def test_what_is_live_is_left_to_the_world(
 
 def test_what_is_passed_over_is_used_up(book: Book) -> None:
     """A fork has the beginning of its record behind it, looks at the clock included."""
-    supply = BookSupply(book, Sources())
+    supply = BookSupply(book, Sources(), log=book.log)
     first = BookSupply(book, Sources()).look()
-
-    supply.pass_over(["0/1#1"], looks=1)
 
     assert first is not None
     assert supply.look() is None
     with pytest.raises(OutcomeMissing):
-        ask(supply, "0/1#2", "a")
+        ask(supply, "0/1#1", "a")
 
 
 def test_draws_come_from_the_record(book: Book) -> None:

@@ -497,7 +497,7 @@ def test_an_edit_that_is_no_outcome_names_its_key(
     """Wherever it is served, nothing is made."""
     key, into = child_call(origin), tmp_path / "b.jsonl"
 
-    with pytest.raises(UsageError, match=f"the edit of '{key}': .*/outcome/status"):
+    with pytest.raises(UsageError, match=f"the result of '{key}': .*/outcome/status"):
         refold.fork(origin, at, report, into=into, edits={key: {"status": "banana"}})
 
     assert not into.exists()
@@ -983,3 +983,17 @@ def test_a_changed_program_is_named_before_the_type_of_a_child_that_nobody_recor
 
     with pytest.raises(Diverged, match="args_changed"):
         refold.fork(log, program=changed, into=tmp_path / "b.jsonl", edits={"0#1": "c"})
+
+
+def test_a_fork_at_the_start_with_live_outcomes_is_a_drift(tmp_path: Path) -> None:
+    """Both serve and ask the same, in the same order."""
+    log = refold.record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    given: dict[str, Any] = {"tools": TOOLS, "model": model(), "sources": LIVE}
+
+    refold.fork(log, 0, report, into=tmp_path / "b.jsonl", **given)
+    refold.drift(log, report, into=tmp_path / "c.jsonl", **given)
+
+    forked, drifted = (list(read_entries(tmp_path / f"{name}.jsonl")) for name in "bc")
+    forked = [each for each in forked if each.kind != "run.resumed"]
+    assert [(e.kind, e.call) for e in forked] == [(e.kind, e.call) for e in drifted]
+    assert refold.diff(tmp_path / "b.jsonl", tmp_path / "c.jsonl").identical

@@ -5,18 +5,11 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import UsageError
 from refold.engine.events.events import (
-    ChildFinished,
     Extension,
-    InputGiven,
-    ModelAnswered,
     RunFinished,
     RunStarted,
-    ToolReturned,
-    ValueDrawn,
 )
-from refold.engine.events.outcome import Fault, Outcome
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.recording.ledger import Ledger
@@ -24,7 +17,7 @@ from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.replay.resume.fork_place import cuts
-from refold.replay.resume.transplant import Transplant, edit
+from refold.replay.resume.transplant import Transplant
 from tests.support.forks import TOOLS, model, report
 
 
@@ -106,52 +99,3 @@ def test_long_texts_are_copied_too(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert note.data["data"] == "x" * 100_000
     assert (tmp_path / "b.blobs").is_dir()
-
-
-@pytest.mark.parametrize(
-    ("event", "value", "edited"),
-    [
-        (ToolReturned("ok", 1), 2, ToolReturned("ok", 2)),
-        (ToolReturned("error", error={"code": "x"}), [3], ToolReturned("ok", [3])),
-        (ToolReturned("ok", 1), {"error": {"message": "m", "code": "c"}},
-         ToolReturned("error", error={"code": "c", "message": "m", "type": ""})),
-        (ToolReturned("ok", 1), {"error": {"message": "m"}, "more": 1},
-         ToolReturned("ok", {"error": {"message": "m"}, "more": 1})),
-        (ModelAnswered("ok"), "hi",
-         ModelAnswered("ok", {"role": "assistant", "content": "hi"}, stop_reason="stop")),
-        (ModelAnswered("ok"), {"error": {"message": "m"}},
-         ModelAnswered("error", error={"code": "raised", "message": "m"})),
-        (InputGiven("no", "me"), "yes", InputGiven("yes", "me")),
-        (ValueDrawn("file", "p", "old"), "new", ValueDrawn("file", "p", "new")),
-    ],
-)  # fmt: skip
-def test_what_an_edit_makes_of_an_outcome(event: Any, value: Any, edited: Any) -> None:
-    """An outcome of the same kind."""
-    assert edit(event, value) == edited
-
-
-def test_what_an_edit_makes_of_a_childs_outcome() -> None:
-    """Its output, or the fields that are named."""
-    ended = ChildFinished(Outcome(status="completed", summary="old", output=1))
-
-    assert edit(ended, 2).outcome.output == 2
-    changed = edit(ended, {"status": "failed", "error": {"code": "c", "message": "m"}}).outcome
-    assert (changed.status, changed.error.message, changed.output) == ("failed", "m", 1)
-
-
-@pytest.mark.parametrize("value", [2, {"output": 2}, {"status": "completed", "output": 2}])
-def test_an_output_makes_a_child_that_failed_one_that_completed(value: Any) -> None:
-    ended = ChildFinished(Outcome(status="failed", error=Fault(code="raised", message="no")))
-
-    outcome = edit(ended, value).outcome
-
-    assert (outcome.status, outcome.error, outcome.output) == ("completed", None, 2)
-    assert edit(ended, {"summary": "new"}).outcome.status == "failed"
-
-
-def test_a_models_answer_is_a_text_or_a_message() -> None:
-    """Another JSON value is its text, as a planner answers; half a message is refused."""
-    for value, text in ((["tides", "ice"], '["tides","ice"]'), ({"n": 5}, '{"n":5}'), (5, "5")):
-        assert edit(ModelAnswered("ok"), value).message == {"role": "assistant", "content": text}
-    with pytest.raises(UsageError, match="text or a message"):
-        edit(ModelAnswered("ok"), {"role": "assistant", "text": "5"})
