@@ -426,7 +426,7 @@ class ToolAbsent(ToolNeeded):
         told = f"tool{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
         return (
             f"the run had the {told} and now continues live: pass "
-            f"tools=[{', '.join(names)}] (--tools on the command line)"
+            f"tools=[{', '.join(names)}] (--tools FILE.py:NAME on the command line)"
         )
 
 
@@ -442,7 +442,7 @@ class ModelAbsent(Detailed, UsageError):
         option = f"models={{{self.name!r}: …}}" if self.name else "model=…"
         return (
             f"the run had the model {self.full!r} and now continues live: pass {option} "
-            "(--model on the command line)"
+            "(--model SPEC on the command line)"
         )
 
 
@@ -458,7 +458,7 @@ class SessionNeeded(Detailed, UsageError):
         where = f"{self.log}: " if self.log else ""
         return (
             f"{where}the run had a session ({self.held}): pass a new one with the same "
-            "reducers as session=… (--session FILE.py:NAME on the command line)"
+            "reducers as session=… (--tools FILE.py:NAME on the command line)"
         )
 
 
@@ -762,7 +762,7 @@ class NothingToResume(LogSealed):
 
     _text = (
         "{path}: nothing to resume: the command succeeded, and nothing waits for an answer; to "
-        "repeat the requests of one subagent, use `refold fork LOG --retry AGENT -- COMMAND`"
+        "repeat the requests of one subagent, use `refold fork LOG --again AGENT -- COMMAND`"
     )
 
 
@@ -903,7 +903,7 @@ class FolderIncomplete(Detailed, UsageError):
             [
                 f"{self.log}: the folder cannot be restored, so nothing was run; missing files:",
                 *told,
-                "replay in the repository, use a log packed with --files, or pass --files in-place",
+                "replay in the repository, use a log packed with --files, or pass --copy none",
             ]
         )
 
@@ -1082,8 +1082,8 @@ class InDoubt(Detailed, RefoldError):
             f"{self.log}: these effects were in flight when the log ended, so they may or may not "
             "have happened:\n"
             f"{listed}\n"
-            "Find out what happened, and pass for each of them --retry KEY (run it again), "
-            "--fail KEY (treat it as failed), or --result KEY=JSON (use this result)"
+            "Find out what happened, and pass for each of them --settle KEY=retry (run it again), "
+            "KEY=fail (treat it as failed), or KEY=result:JSON (use this result)"
         )
 
 
@@ -1098,7 +1098,7 @@ class ChildStopped(Detailed, RefoldError):
 
     _text = (
         "{log}: the run cannot continue because one of its children cannot. Fix the problem and "
-        "resume again, or treat the child as failed (--fail KEY).\n"
+        "resume again, or treat the child as failed (--settle KEY=fail).\n"
         "{message}"
     )
 

@@ -121,7 +121,7 @@ class Profile:
     """Tools that list files by modification time, or as threads find them: the lines of their
     results may be in any order."""
     output: str = EXACT
-    """How the output is compared without `--output`: `exact`, `lines`, `words`, `ignore`."""
+    """How the output is compared by default: `exact`, `lines`, `words`, `ignore`."""
     outputs: Mapping[str, str] = attrs.field(factory=dict)
     """Likewise, by words of the command: with some of them it prints events of several agents."""
 

@@ -161,22 +161,6 @@ class Verification(Document):
         return tuple(damage for log in self.logs for damage in log.damage)
 
 
-@attrs.frozen(kw_only=True)
-class ComparedTree(Document):
-    """Whether another run did the same: `refold verify --same-as`."""
-
-    given: str
-    """The other log, or the digest."""
-    tree_digest: str
-    """Of the other run; empty where it is damaged or has no end."""
-    same: bool | None
-    """`None` where one of the two digests is not known."""
-    rest_differs: bool = False
-    """Whether the runs that no digest counts, for their parents cancelled them, differ."""
-    began: tuple[str, ...] = ()
-    """The members of `run.started` in which the two differ and that the digest counts."""
-
-
 @holding()
 def verify(
     path: str | os.PathLike[str],

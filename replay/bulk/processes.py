@@ -294,7 +294,7 @@ class _Helper:
         ended_by = time.monotonic() - self._timeout_seconds
         overdue = [reader for reader, fork in self._forks.items() if fork.began <= ended_by]
         for reader in overdue:
-            if reader in self._forks:  # `--fail-fast` may have ended it with the one before
+            if reader in self._forks:  # `fail_fast` may have ended it with the one before
                 fork = self._forks.pop(reader)
                 self._kill(reader, fork)
                 row = timed_out(self._logs[fork.waiting[0]], self._timeout_seconds)

@@ -60,7 +60,8 @@ def advice(record: ObservedRecord, before: str, after: str) -> str:
         if parts(before) == parts(after):
             why = _moved(record, before, after)
             return (
-                f"; the same {how} appear in a different order{why}; to ignore that: --output {how}"
+                f"; the same {how} appear in a different order{why}; to ignore that: "
+                f"--volatile output:{how}"
             )
     options = options_of(VolatileRules(texts=text_rules(before, after)))
     told = "; it looks like a date, a time or an id that changes on every run; to ignore it: "

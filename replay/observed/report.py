@@ -37,7 +37,7 @@ _STDOUT: Final = "/arguments/stdout"
 _FILES: Final = "/arguments/files/"
 _NAMES_SHOWN: Final = 8
 """Files that a cause names."""
-OFFLINE: Final = "this call may have used the network: the sandbox has none; --network"
+OFFLINE: Final = "this call may have used the network: the sandbox has none; --copy network"
 
 
 @attrs.frozen(kw_only=True)
@@ -130,7 +130,7 @@ class ObservedReport:
         if self.identical and self.unused:
             have = "has" if len(self.unused) == 1 else "have"
             said += f" on the recorded files; {len(self.unused)} {have} changed since: "
-            said += f"{names_of(self.unused)}; `--files today` uses them"
+            said += f"{names_of(self.unused)}; `--copy today` uses them"
         if self.identical and self.uncompared:
             said += " on the recorded files; today's were not compared"
         if self.is_nothing:
@@ -144,7 +144,7 @@ class ObservedReport:
         lines += cause_texts(self.causes, None)
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
         lines += [f"profile: {self.profile}"] if self.profile else []
-        lines += [f"not kept: --keep {self.unkept}"] if self.unkept else []
+        lines += [f"not kept: --copy keep:{self.unkept}"] if self.unkept else []
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
 
@@ -290,9 +290,8 @@ def _printed_otherwise(
         told = "the command's output matches the recorded one, except for ignored text"
         is_bound = bindings.as_recorded_text(str(output.get("stdout"))) == ended.get("stdout")
         return [] if is_bound or ended_otherwise(record, bindings, output) else [told]
-    return [
-        f"the command's output differs from the recorded one; compared: --output {record.output}"
-    ]
+    told = "the command's output differs from the recorded one; compared: "
+    return [f"{told}--volatile output:{record.output}"]
 
 
 def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:

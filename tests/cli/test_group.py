@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import Result
 
+from refold.cli.arguments.foreign import OfCommands, OfPrograms, WithCommand
 from refold.cli.group import COMMANDS, refold
 from refold.replay.audit.verify import verify
 from tests.support.loops import for_each
@@ -132,3 +133,17 @@ def test_a_shell_completes_the_names_of_commands() -> None:
     assert refold.list_commands(context) == list(COMMANDS)
     assert [each.value for each in refold.shell_complete(context, "ver")] == ["verify"]
     assert refold.get_command(context, "verfy") is None
+
+
+def test_no_command_has_more_than_twenty_options_and_no_pair_of_groups() -> None:
+    """Options of programs and of commands are apart by their class; shared ones are of neither."""
+    counts = dict[str, int]()
+    for name in COMMANDS:
+        command = refold.get_command(click.Context(refold), name)
+        assert command is not None
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        counts[name] = len(options)
+        apart = {type(each) for each in options} - {click.Option}
+        assert apart <= {OfPrograms, OfCommands}
+        assert not apart or isinstance(command, WithCommand), name
+    assert {name: count for name, count in counts.items() if count > 20} == {}

@@ -120,7 +120,7 @@ def test_a_path_is_shown_safely_too(tmp_path: Path, invoke: Invoke) -> None:
         ["show", log, "--details"],
         ["ls", tmp_path],
         ["why", log, "-1"],
-        ["replay", tmp_path, "--fail-fast"],
+        ["replay", tmp_path, "--limit", "jobs=1"],
         ["show", f"{log}x"],
     ):
         said = invoke(*words)

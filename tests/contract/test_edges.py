@@ -101,7 +101,7 @@ _PROGRAM: Final = "--program tests.support.edges:at_edge"
 _FROM_RECORD: Final = "--source tools=recorded --source model=recorded"
 
 COMMANDS: Final = (
-    "verify {log}", "verify {log} --same-as {log}", "show {log}", "show {log} --details",
+    "verify {log}", "show {log}", "show {log} --details",
     "show {log} --events", "show {log} --events -n 9", "ls {log.parent}", "show {log} --at -1",
     "show {log} --at 0 --to -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
     "diff {log} {log} --match unordered", "ls {log} --diff {log}",

@@ -141,7 +141,6 @@ def models_for(
     config: Config,
     *,
     said: Mapping[str, str],
-    base_url: str | None = None,
 ) -> dict[str, Model]:
     """Return a run's models by name; the first agent's has the empty name.
 
@@ -150,7 +149,6 @@ def models_for(
         config: Its pools are models of the run; a file may name one.
         said: Specs of `engine.models.model_from` by model name; "" replaces the first agent's
             model, "*" stands for all names in files.
-        base_url: The server of all models except pools' models and scripts.
 
     Raises:
         UsageError: a file names an unmapped model, or `said` has a name that no file uses.
@@ -165,22 +163,20 @@ def models_for(
             f"--model {unknown[0]}=…: no agent uses that model name; the names in use are {known}"
         )
     if "" in said:
-        models[""] = model_from(said[""], base_url)
+        models[""] = model_from(said[""])
     elif lead.model_spec:
-        models[""] = _model_of(lead, said, models, base_url)
+        models[""] = _model_of(lead, said, models)
     elif config.default_pool:
         models[""] = models[config.default_pool]
     for other in others:
         if other.model_spec:
-            models[other.model_spec] = _model_of(other, said, models, base_url)
+            models[other.model_spec] = _model_of(other, said, models)
     if others and lead.model_spec:  # they may give it a task, too
         models.setdefault(lead.model_spec, models[""])
     return models
 
 
-def _model_of(
-    agent: AgentDef, said: Mapping[str, str], pools: Mapping[str, Model], base_url: str | None
-) -> Model:
+def _model_of(agent: AgentDef, said: Mapping[str, str], pools: Mapping[str, Model]) -> Model:
     """Return the model that an agent's file names."""
     name = agent.model_spec
     spec = said.get(name) or said.get("*")
@@ -192,7 +188,7 @@ def _model_of(
             f"{name}=openai:NAME, or add a pool of that name to refold.yaml"
         )
     spec = spec or name
-    return model_from(spec, None if spec.startswith("scripted:") else base_url)
+    return model_from(spec)
 
 
 def pool_models(config: Config) -> dict[str, Model]:

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from refold.cli.output.pages import WORDS, page
+from refold.cli.output.pages import page
 
 GROUPS: Final = {
     "Record": {
@@ -106,8 +106,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name the nearest; keep the words of the line."""
-        ctx.meta[WORDS] = tuple(args)
+        """Find the command, or name the nearest."""
         if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
             import difflib  # noqa: PLC0415 - most commands are known
 

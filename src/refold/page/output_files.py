@@ -50,7 +50,7 @@ class OutputFile:
 
     path: Path
     kind: OutputKind
-    force: bool = False
+    force: bool | None = False
     """Whether a file is replaced that is not of this kind; a log never is."""
 
     def check(self) -> None:
@@ -121,7 +121,8 @@ class OutputFile:
             raise self._refused("this is a folder or a device: pass a file name")
         if begins and not self.force and not _BEGINS[self.kind].match(begins):
             what = f"this file is not {self.kind} written by Refold"
-            raise self._refused(f"{what}: remove it, or replace it with --force")
+            more = "" if self.force is None else ", or replace it with --force"
+            raise self._refused(f"{what}: remove it{more}")
         return place
 
     def _beginning(self, place: Path) -> bytes:

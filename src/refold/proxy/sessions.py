@@ -121,7 +121,7 @@ _KEPT_MAX: Final = 50_000_000
 and found in a clone that lacks the recorded commit."""
 _SCREEN: Final = (
     "the command's terminal output was not compared, because it depends on "
-    "timing; to compare it, use --output exact"
+    "timing; to compare it, use --volatile output:exact"
 )
 
 _PORT_MAX: Final = 65535
@@ -337,7 +337,7 @@ def replay_command(
     record.output = output or output_in(record)
     copying = copying or Copying()
     if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
-        option = "--into" if into is not None else "--files in-place"
+        option = "--into" if into is not None else "--copy none"
         raise UsageError(f"--on-miss recorded cannot be used with {option}")
     look(record, record.head)
     known = said or shipped_as(record.profile)
@@ -404,7 +404,7 @@ def _why(again: ObservedReport | None, *, has_input: bool) -> str:
     if again is not None and again.identical and not again.is_nothing:
         return "your edits are the cause: on the recorded files, the replay is identical"
     if again is None or has_input:
-        return "to see whether your edits are the cause, replay with --files recorded"
+        return "to see whether your edits are the cause, replay with --copy recorded"
     return "on the recorded files, the replay differs as well: your edits may not be the only cause"
 
 

@@ -86,7 +86,7 @@ class RefoldCommand(RecordedRuns):
             input: Its standard input.
             name: What this command is called among several of a test; by default they are counted.
             profile: As `refold record --profile`.
-            output: As `refold record --output`.
+            output: As `refold record --volatile output:`.
             volatile: As `refold record --volatile`, each.
             volatile_text: As `refold record --volatile text:REGEX`, each.
             unordered: As `refold record --volatile order:REGEX`, each.

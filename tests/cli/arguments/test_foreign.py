@@ -14,7 +14,7 @@ Invoke = Callable[..., Result]
     ("words", "option"),
     [
         (("replay", "a.jsonl"), ("--on-miss", "live")),
-        (("replay", "a.jsonl"), ("--keep", "b.jsonl")),
+        (("replay", "a.jsonl"), ("--copy", "keep:b.jsonl")),
         (("fork", "a.jsonl", "--at", "1"), ("--volatile", "model:*/x")),
         (("fork", "a.jsonl", "--at", "1"), ("--upstream", "http://127.0.0.1:1")),
     ],

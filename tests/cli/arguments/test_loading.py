@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.arguments.loading import import_from_here, load_session, load_tools, models_said
-from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
+from refold.engine.errors import ToolRefused, UsageError
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.ports import ModelReply
 from refold.engine.ports.programs import load, reference_from
@@ -128,7 +128,9 @@ def test_no_file_of_the_working_directory_is_taken_for_a_dependency(
     assert sorted(path.name for path in traps.glob("executed-*")) == []
 
 
-@pytest.mark.parametrize("load", [load_tools, lambda text: load_session(text, Path("no.jsonl"))])
+@pytest.mark.parametrize(
+    "load", [load_tools, lambda text: load_session(text, None, Path("no.jsonl"))]
+)
 def test_whatever_is_named_is_looked_for_there(
     load: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,9 +156,6 @@ def findings() -> refold.Session:
     session.register(Finding)
     return session
 
-FINDINGS = findings()
-FINDINGS.dispatch(Finding("of the file"))
-
 async def main(run, given):
     run.session.dispatch(Finding(given))
     return [each.text for each in run.session.select_all(Finding)]
@@ -168,6 +167,10 @@ async def changed(run, given):
     run.uuid()
     run.session.dispatch(Finding(given))
     return len(run.session.select_all(Finding))
+"""
+_NAMED = """
+FINDINGS = findings()
+FINDINGS.dispatch(Finding("of the file"))
 """
 COMMANDS = ("replay", "explore", "explore --results", "replay --live", "fork --at 3", "resume")
 
@@ -182,7 +185,7 @@ def findings(tmp_path: Path) -> Path:
 def recorded(command: str, file: Path, program: str) -> list[str]:
     """Return a command over the log of a run that had a session of its own."""
     found = load(reference_from(f"{file}:{program}"))
-    session = load_session(f"{file}:findings", _with_session(file))
+    session = load(reference_from(f"{file}:findings"))()
     log = record(found, "new", log=file.with_name("run.jsonl"), session=session).log
     given = log if command != "resume" else cut(log, file.with_name("cut.jsonl"), 3)
     into = ["--into", str(file.with_name("into.jsonl"))] if command.startswith("fork") else []
@@ -190,21 +193,17 @@ def recorded(command: str, file: Path, program: str) -> list[str]:
     return [name, str(given), *more, *into, "--program", f"{file}:{program}"]
 
 
-def _with_session(file: Path) -> Path:
-    log = file.with_name("empty.jsonl")
-    made = load(reference_from(f"{file}:findings"))()
-    return record(load(reference_from(f"{file}:idle")), log=log, session=made).log
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", ["findings", "FINDINGS"])
+@pytest.mark.parametrize("is_beside", [True, False])
 def test_every_command_that_runs_a_program_again_takes_its_session(
-    command: str, name: str, findings: Path, invoke: Invoke
+    command: str, *, is_beside: bool, findings: Path, invoke: Invoke
 ) -> None:
-    """A function that makes one, or one as it is, whose items are not the run's."""
+    """In the module of the program; of two, the named one. Its items are not the run's."""
+    others = "" if is_beside else _NAMED.replace("FINDINGS", "OTHERS")
+    findings.write_text(SESSION + _NAMED + others)
     given = recorded(command, findings, "main")
 
-    said = invoke(*given, "--session", f"{findings}:{name}")
+    said = invoke(*given, *([] if is_beside else ["--tools", f"{findings}:FINDINGS"]))
 
     assert said.exit_code == 0, said.stderr
 
@@ -218,7 +217,7 @@ def test_a_command_that_needs_a_session_and_got_none_says_so(
     assert said.exit_code == 2
     held = "of its own" if command == "resume" else "Finding"
     assert f"had a session ({held})" in said.stderr
-    assert "--session FILE.py:NAME" in said.stderr
+    assert "--tools FILE.py:NAME" in said.stderr
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each != "resume"])
@@ -237,7 +236,9 @@ def test_a_run_that_goes_on_needs_its_session_even_if_it_was_empty(
     given = recorded("resume", findings, "idle")
 
     assert invoke(*given).exit_code == 2
-    assert invoke(*given, "--session", f"{findings}:findings").exit_code == 0
+    named = findings.with_name("named.py")
+    named.write_text(SESSION + _NAMED)
+    assert invoke(*given, "--tools", f"{named}:FINDINGS").exit_code == 0
 
 
 def test_several_logs_get_a_session_each_if_they_had_one(findings: Path, invoke: Invoke) -> None:
@@ -245,21 +246,28 @@ def test_several_logs_get_a_session_each_if_they_had_one(findings: Path, invoke:
     recorded("replay", findings, "main")
     record(load(reference_from(f"{findings}:idle")), log=findings.with_name("none.jsonl"))
     programs = ["--program", f"{findings}:main", "--program", f"{findings}:idle"]
+    findings.write_text(SESSION + _NAMED)
 
-    said = invoke("replay", findings.parent, *programs, "--session", f"{findings}:findings")
+    said = invoke("replay", findings.parent, *programs)
 
     assert said.exit_code == 0, said.stdout
-    assert "3 identical" in said.stdout
+    assert "2 identical" in said.stdout
 
 
 def test_what_is_no_session_is_refused(findings: Path) -> None:
     """And so is a name behind which there is nothing, whatever the run had."""
-    log = _with_session(findings)
+    findings.write_text(f"{SESSION}{_NAMED}{_NAMED.replace('FINDINGS', 'OTHERS')}")
+    session = load(reference_from(f"{findings}:findings"))()
+    program = f"{findings}:idle"
+    log = record(load(reference_from(program)), log=findings.with_name("a.jsonl"), session=session)
 
-    with pytest.raises(UsageError, match=r"--session .*: expected a session, or a function"):
-        load_session("os:sep", log)
-    with pytest.raises(ProgramNotFound):
-        load_session(f"{findings}:missing", log)
+    with pytest.raises(UsageError, match="2 sessions were found: name one with --tools"):
+        load_session("", program, log.log)
+    assert load_session(f"{findings}:OTHERS", program, log.log) is not None
+    with pytest.raises(ToolRefused):
+        load_session("os:sep", program, log.log)
+    with pytest.raises(ToolRefused):
+        load_session(f"{findings}:missing", program, log.log)
 
 
 def test_a_model_is_said_alone_or_for_a_name() -> None:
@@ -284,7 +292,7 @@ def test_a_session_that_stands_in_loses_nothing(
 
     assert said.exit_code in (1, 5)
     assert "SessionNeeded" in said.stdout
-    assert "--session FILE.py:NAME" in " ".join(said.stdout.split())
+    assert "--tools FILE.py:NAME" in " ".join(said.stdout.split())
 
 
 @pytest.mark.parametrize(

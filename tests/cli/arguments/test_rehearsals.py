@@ -28,7 +28,7 @@ def _given(
 
 
 def _rehearsed(log: Path, program: str | None, tools: str) -> Any:
-    return rehearsed(_given, log, program, tools, None, said=lambda: "at it")[0]
+    return rehearsed(_given, log, program, tools, said=lambda: "at it")[0]
 
 
 def test_a_shipped_program_has_its_tools(survey_log: Path) -> None:

@@ -105,11 +105,10 @@ _ON_A_LOG = (
     "export {log} --to markdown --diff {log} -o -",
     f"fork {{log}} --at 2 {_PROGRAM} --into f.jsonl",
     "verify {log} --write-heads h.txt", "export {log} --to refold", "push {log} {to}",
-    "replay {log} --list-effects", f"replay {{log}} {_PROGRAM}",
+    "show {log} --effects", f"replay {{log}} {_PROGRAM}",
  f"explore {{log}} --results {_PROGRAM}", "show {log}",
     "show {log} --events", "show {log} --entry -1", "show {log} --at -1",
     "show {log} --at 0 --to -1", "show {log} --events -f", "verify {log}",
-    "verify {log} --same-as {log}", "why {log} -1",
 )  # fmt: skip
 _MANY = f"replay {{log}} {_PROGRAM} --timeout 60"
 """It starts another process."""

@@ -159,7 +159,7 @@ def test_any_other_has_to_be_named(program: Path, invoke: Invoke) -> None:
     said = invoke("explore", log)
 
     assert said.exit_code == 2
-    assert said.stderr.splitlines()[-1] == f"refold explore {log} --program FILE.py:first"
+    assert "--program" in said.stderr
 
 
 def test_another_program_diverges(program: Path, invoke: Invoke) -> None:

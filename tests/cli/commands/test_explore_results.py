@@ -46,7 +46,7 @@ def test_each_outcome_has_a_row(log: Path, program: Path, invoke: Invoke) -> Non
 
 
 def test_failures_have_a_row_each(log: Path, program: Path, invoke: Invoke) -> None:
-    said = invoke("explore", log, "--results", "--program", f"{program}:main", "--errors")
+    said = invoke("explore", log, "--results", "errors", "--program", f"{program}:main")
 
     assert said.stdout.count("if it had failed") == 3
     assert "the run ends as failed" in said.stdout
@@ -69,14 +69,14 @@ def test_options_of_orders_are_refused(words: tuple[str, ...], log: Path, invoke
     said = invoke("explore", log, "--results", *words)
 
     assert said.exit_code == 2
-    assert f"{words[0]} cannot be used with --results" in said.stderr
+    assert f"{words[0]} is for orders: omit it with --results" in said.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("--errors",)])
+@pytest.mark.parametrize("words", [(), ("errors",)])
 def test_the_document_is_as_its_schema_says(
     words: tuple[str, ...], log: Path, program: Path, invoke: Invoke
 ) -> None:
-    said = invoke("explore", log, "--results", "--program", f"{program}:main", *words, "--json")
+    said = invoke("explore", log, "--results", *words, "--program", f"{program}:main", "--json")
 
     document = json.loads(said.stdout)
     jsonschema.validate(document, schema("explore-results"))
@@ -105,7 +105,7 @@ def test_a_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
     said = invoke("explore", log, "--results")
 
     assert said.exit_code == 2
-    assert said.stderr.splitlines()[-1] == f"refold explore {log} --results --program FILE.py:main"
+    assert "--program" in said.stderr
 
 
 def test_an_outcome_that_cannot_be_altered_says_so(tmp_path: Path, invoke: Invoke) -> None:

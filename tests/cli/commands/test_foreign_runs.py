@@ -133,7 +133,7 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     same = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "agent.py"))
     other = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "other.py"))
     rule = ("--volatile", "text:Be (brief|short)")
-    more = ("--volatile", "order:Report of", "--output", "words")
+    more = ("--volatile", "order:Report of", "--volatile", "output:words")
     ignored = invoke("replay", "a.jsonl", "--json", *rule, *more, *command, "other.py")
 
     assert (same["identical"], other["identical"]) == (True, False)
@@ -152,9 +152,9 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
 @pytest.mark.parametrize(
     ("option", "refused"),
     [
-        (("--timeout", "5"), "--timeout cannot be used with -- COMMAND"),
-        (("--program", "a:b"), "--program cannot be used with -- COMMAND"),
-        (("--source", "model=live"), "--source cannot be used with -- COMMAND"),
+        (("--limit", "jobs=5"), "--limit has no effect with -- COMMAND"),
+        (("--program", "a:b"), "--program has no effect with -- COMMAND"),
+        (("--source", "model=live"), "--source has no effect with -- COMMAND"),
     ],
 )
 def test_no_option_is_without_effect(
@@ -306,7 +306,7 @@ def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> No
     assert "> request 1 (gpt-5)\n" in said.stderr
 
 
-@pytest.mark.parametrize("option", ["--program", "--session"])
+@pytest.mark.parametrize("option", ["--program", "--tools"])
 def test_a_fork_takes_no_program_with_a_command(option: str, folder: Path, invoke: Invoke) -> None:
     """One or the other is run."""
     del folder
@@ -531,11 +531,10 @@ DOUBT = "a.jsonl was probably not recorded on this machine"
 @pytest.mark.usefixtures("folder")
 def test_what_a_command_will_carry_out_is_listed_and_nothing_runs(invoke: Invoke) -> None:
     """With a command or without; a program's log has none; `--json` has the whole arguments."""
-    command = ["--", "touch", "started"]
-    said = invoke("replay", "a.jsonl", "--list-effects", *command)
-    plain = invoke("replay", "--list-effects", "a.jsonl")
+    said = invoke("show", "a.jsonl", "--effects")
+    plain = invoke("show", "--effects", "a.jsonl")
     record(Path("long.jsonl"), talk(user("Hi"), says("", ("c", "x", {"a": "b" * 1000}))))
-    long = invoke("replay", "--list-effects", "long.jsonl", "--json")
+    long = invoke("show", "--effects", "long.jsonl", "--json")
     record_program(lambda run, _given: run.note("a"), log="p.jsonl")
 
     assert (said.exit_code, said.stdout.splitlines()) == (
@@ -546,9 +545,8 @@ def test_what_a_command_will_carry_out_is_listed_and_nothing_runs(invoke: Invoke
     assert not Path("started").exists()
     (call,) = checked("effects", long)["calls"]
     assert call["arguments"] == {"a": "b" * 1000}
-    assert "bbb…" in invoke("replay", "--list-effects", "long.jsonl").stdout
-    assert "does not execute tool calls" in invoke("replay", "--list-effects", "p.jsonl").stdout
-    assert invoke("replay", "--list-effects", "a.jsonl", "p.jsonl").exit_code == 2
+    assert "bbb…" in invoke("show", "--effects", "long.jsonl").stdout
+    assert "does not execute tool calls" in invoke("show", "--effects", "p.jsonl").stdout
 
 
 @pytest.mark.usefixtures("folder")
@@ -620,15 +618,18 @@ def test_what_was_recorded_here_is_replayed_at_a_terminal(folder: Path) -> None:
         Path("started").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("option", [("--keep", "k"), ("--network",), ("--hooks",)])
+@pytest.mark.parametrize(
+    "option",
+    [("--copy", "keep:k"), ("--copy", "network"), ("--copy", "hooks")],
+)
 @pytest.mark.parametrize("command", ["replay", "fork", "resume"])
 def test_an_option_of_the_copy_is_refused_in_place(
     command: str, option: tuple[str, ...], invoke: Invoke
 ) -> None:
-    said = invoke(command, "a.jsonl", "--files=in-place", *option, "--", "true")
+    said = invoke(command, "a.jsonl", "--copy=none", *option, "--", "true")
 
     assert said.exit_code == 2
-    assert "need a copy: omit --files in-place" in said.stderr
+    assert "contradict each other" in said.stderr
 
 
 @pytest.mark.usefixtures("folder")

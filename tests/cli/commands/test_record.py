@@ -78,9 +78,7 @@ def test_options_of_the_command_are_the_commands(invoke: Invoke) -> None:
 
 def test_an_option_behind_the_command_is_the_commands_and_said_to_be(invoke: Invoke) -> None:
     """Unless it was given before it: then it is meant so, as are options that many have."""
-    late = invoke(
-        "record", "echo", "--log", "x.jsonl", "--limit=max_requests=3", "--output", "exact"
-    )
+    late = invoke("record", "echo", "--log", "x.jsonl", "--limit=max_requests=3", "--profile", "x")
     meant = invoke("record", "--log", "y.jsonl", "echo", "--log", "x.jsonl")
 
     assert "the command got --log, --limit=max_requests=3: put options" in late.stderr
@@ -288,7 +286,7 @@ def test_how_what_is_printed_is_compared(how: str, prints: str, code: int, invok
     """As it is, its lines in any order, or not at all; said with the record or the replay."""
     with Upstream() as upstream:
         to = ["--upstream", upstream.openai_url]
-        for number, given in enumerate([["--output", how], []]):
+        for number, given in enumerate([["--volatile", f"output:{how}"], []]):
             log = f"run{number}.jsonl"
             python = [
                 "--",
@@ -297,7 +295,7 @@ def test_how_what_is_printed_is_compared(how: str, prints: str, code: int, invok
                 f"{ASKS}\nimport sys\nprint(*sys.argv[1:], sep='\\n')",
             ]
             invoke("record", "--log", log, *given, *to, *python, "one", "two")
-            again = [] if given else ["--output", how]
+            again = [] if given else ["--volatile", f"output:{how}"]
             done = invoke("replay", log, *again, *python, *prints.split())
 
             assert done.exit_code == code
@@ -317,7 +315,7 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
     moved = invoke("replay", "run.jsonl", *python, "x", "on 2026-11-21")
     dated = invoke("replay", "run.jsonl", *python, "on 2026-11-22", "x")
 
-    assert "--output lines" in moved.stderr
+    assert "--volatile output:lines" in moved.stderr
     assert "--volatile 'text:" in dated.stderr
 
 

@@ -1,10 +1,7 @@
 """`refold replay`: shipped programs by their name, others as they are named; 0, 1 or 3."""
 
-import base64
-import gzip
 import importlib
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,7 +64,7 @@ def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
     assert "--program" in said.stderr
 
 
-COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "replay --live", "fork --at 0", "explore",
+COMMANDS = ["replay", "replay --junit none.xml", "replay --live", "fork --at 0", "explore",
             "explore --results", "resume"]  # fmt: skip
 
 
@@ -216,12 +213,6 @@ def test_a_program_that_cannot_be_found_is_usage(
     assert "Traceback" not in said.output
 
 
-def test_a_program_that_is_not_named_gets_a_line_to_copy(log: Path, invoke: Invoke) -> None:
-    said = invoke("replay", log)
-
-    assert said.stderr.splitlines()[-1] == f"refold replay {log} --program FILE.py:main"
-
-
 def test_what_a_rule_passed_over_is_counted_and_listed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -252,30 +243,6 @@ def test_what_a_rule_passed_over_is_counted_and_listed(
     assert few.endswith("  … and 2 more: to list them, add --all\n")
     assert few.count("/result/") < everything.count("/result/")
     assert "more" not in everything
-
-
-def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: Invoke) -> None:
-    """And of an identical one, none is written."""
-    (tmp_path / "now.py").write_text("async def noted(run, x):\n    run.annotate('b')\n")
-    log = record(noted, None, log=tmp_path / "a.jsonl").log
-    words = ("replay", log, "--html", tmp_path / "page.html", "--program")
-
-    identical = invoke(*words, f"{__name__}:noted")
-    is_written = (tmp_path / "page.html").exists()
-    diverged = invoke(*words, f"{tmp_path / 'now.py'}:noted")
-    nowhere = invoke("replay", log, "--html", tmp_path / "no" / "a.html", "--program", "x.py:noted")
-    refused = invoke(*words, "x.py:noted", "--junit", tmp_path / "a.xml")
-
-    page = (tmp_path / "page.html").read_text()
-    found = re.search(r'id="page">([A-Za-z0-9+/=]*)<', page)
-    assert found is not None
-    (first,) = json.loads(gzip.decompress(base64.b64decode(found[1])))["divergences"]
-    assert (identical.exit_code, is_written) == (0, False)
-    assert f"{tmp_path / 'no'}: no such folder" in nowhere.stderr
-    assert diverged.exit_code == 1
-    run_id = json.loads(log.read_bytes().split(b"\n")[0])["data"]["run_id"]
-    assert (first["log"], first["seq"], first["more"]) == (run_id, 1, [])
-    assert refused.exit_code == 2
 
 
 async def noted(run: Run, _input: None) -> None:
@@ -311,7 +278,7 @@ def test_a_command_runs_again_for_one_log(log: Path, invoke: Invoke) -> None:
     said = invoke("replay", log, log, "--", "true")
 
     assert said.exit_code == 2
-    assert "with -- COMMAND or --list-effects, replay one log at a time" in said.stderr
+    assert "with -- COMMAND, replay one log at a time" in said.stderr
 
 
 def test_a_volatile_path_that_matches_nothing_is_noted(
@@ -357,11 +324,13 @@ def test_what_is_identical_and_does_not_verify_is_three(
     assert invoke("replay", torn, *words).exit_code == 0
 
 
-@pytest.mark.parametrize("option", [("--timeout", "1"), ("--executor", "dask:tcp://127.0.0.1:1")])
-def test_what_is_live_has_no_limit_of_time_and_no_executor(
-    option: tuple[str, str], log: Path, invoke: Invoke
+@pytest.mark.parametrize("option", ["--limit=timeout=1", "--tripwire"])
+def test_what_is_of_one_log_here_or_of_many_elsewhere_is_not_both(
+    option: str, log: Path, invoke: Invoke
 ) -> None:
-    said = invoke("replay", log, *option, "--source", "tools=live")
+    more = ["--source", "tools=live"] if "=" in option else ["--junit", "a.xml"]
+
+    said = invoke("replay", log, option, *more)
 
     assert said.exit_code == 2
-    assert f"{option[0]} does not work with live calls" in said.stderr
+    assert "without --limit" in said.stderr

@@ -95,15 +95,15 @@ def test_a_log_may_have_so_much_time(
     now.write_text("import time\n" + program.read_text() + "    time.sleep(600)\n")
     paths = [log if word == "LOG" else log.parent for word in words]
 
-    slow = invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1")
-    fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "inf")
+    slow = invoke("replay", *paths, "--program", f"{now}:first", "--limit", "timeout=1")
+    fine = invoke("replay", *paths, "--program", f"{program}:first", "--limit", "timeout=inf")
 
     assert slow.exit_code == 1, slow.output
     assert "timed out: its re-execution was stopped because it took more than 1 s" in slow.stdout
     assert fine.exit_code == 0, fine.output
-    assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
-    assert invoke("replay", *paths, "--timeout", "nan").exit_code == 2
-    assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
+    assert invoke("replay", *paths, "--limit", "timeout=0").exit_code == 2
+    assert invoke("replay", *paths, "--limit", "timeout=nan").exit_code == 2
+    assert invoke("replay", log, "--limit", "timeout=1", "--tripwire").exit_code == 2
 
 
 @pytest.mark.long
@@ -116,20 +116,11 @@ def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
     log = record(f"{now}:first", 1, log=tmp_path / "a.jsonl").log
     now.write_text("import time\n\ndef first(run, given):\n    time.sleep(600)\n")
 
-    said = invoke("replay", log, "--program", f"{now}:first", "--timeout", "0.5", "--json")
+    said = invoke("replay", log, "--program", f"{now}:first", "--limit", "timeout=0.5", "--json")
 
     document = json.loads(said.stdout)
     jsonschema.validate(document, schema("replays"))
     assert [row["result"] for row in document["logs"]] == ["timed out"]
-
-
-def test_failing_fast_stops_there(runs: Path, invoke: Invoke) -> None:
-    """Case 6: what was not run is said to be that."""
-    said = invoke("replay", runs, "--fail-fast", "--jobs", "1")
-
-    assert said.exit_code == 2
-    assert [row[0] for row in _rows(said)] == ["program", "not", "not"]
-    assert "1 program needed, 2 not run" in said.stdout
 
 
 def test_the_document_is_as_its_schema_says(runs: Path, program: Path, invoke: Invoke) -> None:

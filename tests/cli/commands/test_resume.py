@@ -60,7 +60,7 @@ def asked(tmp_path: Path) -> Path:
 
 def test_a_run_that_broke_off_goes_on(broken_off: Path, invoke: Invoke) -> None:
     """0: completed; the output is printed."""
-    said = invoke("resume", broken_off, *_program("sequential"), "--retry", "0#4")
+    said = invoke("resume", broken_off, *_program("sequential"), "--settle", "0#4=retry")
 
     assert said.exit_code == 0, said.output
     assert said.stdout == '[0,"refused",7]\n'
@@ -72,7 +72,9 @@ def test_tools_may_be_named_one_by_one(broken_off: Path, invoke: Invoke) -> None
     """As `refold replay` takes them: the last `--tools` does not hide the others."""
     each = [word for tool in TOOLS for word in ("--tools", f"{HERE}:{tool.name}")]
 
-    said = invoke("resume", broken_off, "--program", f"{HERE}:sequential", *each, "--retry", "0#4")
+    said = invoke(
+        "resume", broken_off, "--program", f"{HERE}:sequential", *each, "--settle", "0#4=retry"
+    )
 
     assert said.exit_code == 0, said.output
 
@@ -87,8 +89,8 @@ def test_what_is_in_doubt_is_listed_with_options_that_work(
 
     assert said.exit_code == 2
     assert broken_off.read_bytes() == before
-    options = re.findall(r"--(?:retry|fail|result) '[^']+'", said.stderr)
-    assert options == ["--retry '0#4'", "--fail '0#4'", "--result '0#4=JSON'"]
+    options = re.findall(r"--settle '?[^' ]+'?", said.stderr)
+    assert options == [f"--settle '0#4={each}'" for each in ("retry", "fail", "result:JSON")]
     command = next(line for line in said.stderr.splitlines() if line.startswith("refold resume"))
     pasted = [*shlex.split(command.removesuffix("…"))[1:], *shlex.split(options[0])]
     assert invoke(*pasted).exit_code == 0
@@ -96,7 +98,7 @@ def test_what_is_in_doubt_is_listed_with_options_that_work(
 
 def test_it_may_count_as_failed(broken_off: Path, invoke: Invoke) -> None:
     """5: the run goes on with the failure, and does not complete."""
-    said = invoke("resume", broken_off, *_program("sequential"), "--fail", "0#4")
+    said = invoke("resume", broken_off, *_program("sequential"), "--settle", "0#4=fail")
 
     assert said.exit_code == 5
     assert executed.count(("pay", 7)) == 1  # when it was recorded
@@ -107,7 +109,11 @@ def test_a_result_comes_from_a_file_too(broken_off: Path, tmp_path: Path, invoke
     (tmp_path / "r.json").write_text("8\n")
 
     said = invoke(
-        "resume", broken_off, *_program("sequential"), "--result", f"0#4=@{tmp_path / 'r.json'}"
+        "resume",
+        broken_off,
+        *_program("sequential"),
+        "--settle",
+        f"0#4=result:@{tmp_path / 'r.json'}",
     )
 
     assert said.stdout == '[0,"refused",8]\n'
@@ -155,8 +161,8 @@ def test_a_suspended_run_is_five_and_says_how_to_answer(asked: Path, invoke: Inv
         ["--answer", "0/1#1"],
         ["--answer", "0/1#1=1", "--answer", "0/1#1=2"],
         ["--answer", "0/1#1=@missing.json"],
-        ["--retry", "0#9"],
-        ["--max-attempts", "0"],
+        ["--settle", "0#9=retry"],
+        ["--settle", "0#4=maybe"],
     ],
 )
 def test_what_fits_nothing_is_usage(options: list[str], asked: Path, invoke: Invoke) -> None:
@@ -238,9 +244,8 @@ def test_show_says_what_a_run_waits_for(asked: Path, broken_off: Path, invoke: I
     broken = invoke("show", broken_off)
 
     assert "--answer '0/1#1=JSON'" in suspended.stdout
-    assert "--retry '0#4'" in broken.stdout
+    assert "--settle '0#4=retry'" in broken.stdout
     assert f"refold resume {asked} --program FILE.py:asking" in suspended.stderr
-    assert " --tools FILE.py:TOOLS" in broken.stderr
 
 
 # --- an agent ------------------------------------------------------------------------------------
@@ -419,7 +424,7 @@ def test_ask_asks_what_a_child_in_another_process_wants_to_know(
         lines = waits.stderr.splitlines()
         again = next(line for line in lines if line.startswith("refold resume"))
         more = shlex.split(again)[1:]
-        done = invoke(*more, "--runner", "subprocess", "--ask", stdin="yes\n")
+        done = invoke(*more, "--ask", stdin="yes\n")
     else:
         done = invoke("run", tmp_path / "AGENT.md", *words, "--ask", stdin="yes\n")
 
@@ -482,7 +487,7 @@ def test_an_interrupted_run_is_refused_with_the_fork_that_continues_it(
     done = invoke(*shlex.split(line)[1:], "--into", tmp_path / "b.jsonl")
 
     assert said.exit_code == 3
-    assert line.startswith(f"refold fork {log} --at ")
+    assert line.startswith(f"refold fork {log} ")
     assert done.exit_code == 0, done.output
     assert rows_of(tmp_path / "b.jsonl")[-1]["data"]["output"] == [0, 1, 2, 3]
 
@@ -555,7 +560,7 @@ def test_a_model_that_a_client_reaches_needs_no_name(
     whole = record(resumable.sequential, 1, log=tmp_path / "m.jsonl", tools=TOOLS, models=models)
     log = cut(whole.log, tmp_path / "b.jsonl", broken_off.read_bytes().count(b"\n"))
     (tmp_path / "refold.yaml").write_text("llm: {pools: {pool: {model: openai:m}}}\n")
-    words = [*_program("sequential"), "--retry", "0#4"]
+    words = [*_program("sequential"), "--settle", "0#4=retry"]
 
     bare = invoke("resume", log, *words)
     config = invoke("resume", log, *words, "--config", tmp_path / "refold.yaml")
@@ -631,7 +636,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     [
         ([], "`refold resume` with -- COMMAND"),
         (["--limit", "max_requests=2"], "--limit needs -- COMMAND"),
-        (["--list", "--", "true"], "--list cannot be used with -- COMMAND"),
+        (["--list", "--", "true"], "--list has no effect with -- COMMAND"),
         (["--"], "expected a command after --"),
     ],
 )
@@ -660,14 +665,14 @@ def test_another_command_is_told_apart_and_asks_nothing(
 def test_one_agent_is_asked_again_and_the_rest_is_kept(
     watched: tuple[Path, list[str]], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`fork --retry`: errors are kept as recorded, too; a name of nobody lists who is there."""
+    """`fork --again`: errors are kept as recorded, too; a name of nobody lists who is there."""
     log, command = watched
     with Upstream() as upstream:
         upstream.lead(monkeypatch)
-        words = ["fork", log, "--into", "again.jsonl", "--retry", "0/1", "--json", "--", *command]
+        words = ["fork", log, "--into", "again.jsonl", "--again", "0/1", "--json", "--", *command]
         done = invoke(*words)
-        none = invoke("fork", log, "--retry", "nobody", "--", *command)
-        both = invoke("fork", log, "--retry", "0/1", "--at", "3", "--", *command)
+        none = invoke("fork", log, "--again", "nobody", "--", *command)
+        both = invoke("fork", log, "--again", "0/1", "--at", "3", "--", *command)
         asked = len(upstream.received)
 
     document = json.loads(done.stdout)
@@ -675,7 +680,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     assert (done.exit_code, document["served"], document["live"], asked) == (5, 1, 1, 1)
     assert (none.exit_code, both.exit_code) == (2, 2)
     assert "no agent has this name: 0/1 (the weather desk), 0/2" in none.stderr
-    assert "--retry cannot be used with" in both.stderr
+    assert "--again cannot be used with" in both.stderr
 
 
 @pytest.mark.long
@@ -696,12 +701,16 @@ def test_files_of_the_copy_are_named_and_applied(
     log = tmp_path / "run.jsonl"
 
     named = invoke("resume", log, "--into", tmp_path / "b.jsonl", "--", *command)
-    applied = invoke("resume", log, "--into", tmp_path / "c.jsonl", "--apply", "--", *command)
-    refused = invoke("resume", log, "--into", tmp_path / "d.jsonl", "--apply", "--", *command)
+    applied = invoke(
+        "resume", log, "--into", tmp_path / "c.jsonl", "--copy", "apply", "--", *command
+    )
+    refused = invoke(
+        "resume", log, "--into", tmp_path / "d.jsonl", "--copy", "apply", "--", *command
+    )
 
     assert [done.exit_code for done in (named, applied, refused)] == [0, 0, 1], named.stderr
     assert (
-        f"1 file of the copy not as in {project}: a.txt; to write them there, use --apply"
+        f"1 file of the copy not as in {project}: a.txt; to write them there, use --copy apply"
         in named.stderr
     )
     assert f"applied to {project}: a.txt" in applied.stderr

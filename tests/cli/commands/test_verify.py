@@ -15,7 +15,6 @@ import refold
 from refold.cli.schema.documents import schema
 from refold.engine.log.lock import lock
 from refold.engine.log.pack import pack
-from tests.support.given_up import given_up
 from tests.support.stores import folder_store, record_run
 
 Invoke = Callable[..., Result]
@@ -322,78 +321,6 @@ def runs(tmp_path: Path) -> Path:
     for name, number in (("one", 1), ("again", 1), ("other", 2)):
         record_run(tmp_path / "runs" / f"{name}.jsonl", number)
     return tmp_path / "runs"
-
-
-def test_two_runs_that_did_the_same_are_the_same(
-    runs: Path, invoke: Invoke, tmp_path: Path
-) -> None:
-    """As logs, packed, in a store, and by the digest alone."""
-    one, again = runs / "one.jsonl", runs / "again.jsonl"
-    packed = pack(again, tmp_path / "packed.refold")
-    store = folder_store(tmp_path / "store")
-    assert invoke("push", runs, store).exit_code == 0
-    digest = json.loads(invoke("verify", one, "--json").stdout)["logs"][0]["tree_digest"]
-
-    for same in (again, packed, f"{store}/again.jsonl", digest, digest.upper()):
-        said = invoke("verify", one, "--same-as", same)
-        assert said.exit_code == 0, said.output
-        assert "  same       yes  " in said.stdout
-    assert f"  digest     {digest}" in said.stdout
-    assert "run.started" not in said.stdout
-
-
-def test_of_another_run_it_is_said_how_it_began_and_what_differs(
-    runs: Path, invoke: Invoke
-) -> None:
-    one, other = runs / "one.jsonl", runs / "other.jsonl"
-    said = invoke("verify", one, "--same-as", other)
-    document = json.loads(invoke("verify", one, "--same-as", other, "--json").stdout)
-    unlike = invoke("verify", one, "--same-as", "0" * 64)
-
-    assert said.exit_code == unlike.exit_code == 1
-    assert f"  same       NO   {other}\n    run.started differs in input, seed\n" in said.stdout
-    assert said.stderr == f"what differs: refold diff {one} {other}\n"
-    assert unlike.stdout.endswith("  same       NO   the digest given\n")
-    jsonschema.validate(document, schema("verify"))
-    other_digest = json.loads(invoke("verify", other, "--json").stdout)["logs"][0]["tree_digest"]
-    assert document["same_as"] == {
-        "given": str(other),
-        "tree_digest": other_digest,
-        "same": False,
-        "rest_differs": False,
-        "began": ["input", "seed"],
-    }
-
-
-def test_damage_is_no_difference(runs: Path, invoke: Invoke) -> None:
-    """Of either log; what is damaged is said."""
-    one, again = runs / "one.jsonl", runs / "again.jsonl"
-    child = again.with_name("again.1.jsonl")
-    child.unlink()
-
-    for pair in ((one, again), (again, one)):
-        said = invoke("verify", pair[0], "--same-as", pair[1])
-        assert said.exit_code == 3
-        assert f"{child}:1 (byte 0): child log missing" in said.stdout
-        assert f"  same       -    {pair[1]}" in said.stdout
-    document = json.loads(invoke("verify", one, "--same-as", again, "--json").stdout)
-    assert document["same_as"]["same"] is None
-    assert invoke("verify", one, "--same-as", runs / "none.jsonl").exit_code == 2
-    assert invoke("verify", one, one, "--same-as", one).exit_code == 2
-    assert invoke("verify", runs, "--same-as", one).exit_code == 2
-
-
-def test_cancelled_runs_are_listed_apart(tmp_path: Path, invoke: Invoke) -> None:
-    """Two of them may differ in two runs that did the same."""
-    logs = [given_up(tmp_path, factor).log for factor in (1, 7)]
-
-    said = invoke("verify", logs[0], "--same-as", logs[1])
-
-    assert said.exit_code == 0
-    assert "  left out   1 cancelled run: how far they got depends on timing\n" in said.stdout
-    assert f"    {logs[0].with_name('1-0.1.jsonl')}  " in said.stdout
-    assert "    the cancelled runs differ, which no digest includes\n" in said.stdout
-    assert said.stderr == f"what differs: refold diff {logs[0]} {logs[1]}\n"
 
 
 # --- kept heads ------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_a_file_holds_one_value(tmp_path: Path) -> None:
     """`@FILE`."""
     (tmp_path / "a").write_text('{"b": 1}\n')
 
-    assert said("--result", [f"0#1=@{tmp_path / 'a'}"]) == {"0#1": {"b": 1}}
+    assert said("--settle", [f"0#1=@{tmp_path / 'a'}"]) == {"0#1": {"b": 1}}
 
 
 @pytest.mark.parametrize("given", [["0#1"], ["=1"], ["0#1=1", "0#1=1"], ["0#1=@/no/such"]])
@@ -126,7 +126,7 @@ def test_doubts_are_listed_with_three_decisions() -> None:
     lines = lines_of_doubts([Doubt(key="0#1", tool="pay", arguments={"n": 1})])
 
     assert lines[0] == "  0#1  pay(n=1)"
-    assert lines[1].split("   or   ")[2] == "--result '0#1=JSON'"
+    assert lines[1].split("   or   ")[2] == "--settle '0#1=result:JSON'"
 
 
 def test_what_is_expected_is_said_in_words() -> None:

@@ -152,7 +152,8 @@ def model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         return
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ScriptedServer({OPENAI_PATH: []}) as server:
-        yield ["--model", "openai:any-model", "--base-url", server.openai_url]
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        yield ["--model", "openai:any-model"]
         assert len(server.received) == 2 * 37, "two recordings ask, and no replay"
 
 

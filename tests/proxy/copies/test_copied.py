@@ -169,7 +169,7 @@ def test_what_a_repository_has_lost_is_named(
         made(log, started, tmp_path / "w")
     (tmp_path / "r").rename(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FolderIncomplete, match="--files in-place"):
+    with pytest.raises(FolderIncomplete, match="--copy none"):
         made(log, started, tmp_path / "w2")
     monkeypatch.chdir(tmp_path / "clone")
     assert (made(log, started, tmp_path / "w3").top / "b").read_text() == "two\n"

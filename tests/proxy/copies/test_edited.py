@@ -335,7 +335,7 @@ def test_edits_that_are_not_used_are_in_the_verdict(
     report, _ = _case(tmp_path, monkeypatch, "same", change, "make", copying, profile)
 
     path = CHANGES[change].path
-    verdict = f"identical on the recorded files; 1 has changed since: {path}; `--files today` uses"
+    verdict = f"identical on the recorded files; 1 has changed since: {path}; `--copy today` uses"
     assert report.identical is not is_used, str(report)
     assert report.headline.startswith(verdict) is not is_used
     assert report.unused == (() if is_used else (path,))
@@ -360,7 +360,7 @@ def test_files_of_today_that_are_not_here_are_refused(
 
     assert report.identical, str(report)
     assert f"{world.main} is not on this machine, so all files are as recorded" in report.notes
-    with pytest.raises(UsageError, match=r"--files today: .* is not on this machine"):
+    with pytest.raises(UsageError, match=r"--copy today: .* is not on this machine"):
         replay_command(world.log, command, copying=Copying(files="today"))
 
 

@@ -64,7 +64,7 @@ def test_without_a_folder_or_in_place_it_runs_where_it_is_started(log: Path) -> 
     """And the report says so."""
     for recorded, copying, why in (
         (FolderState(), Copying(), "the log does not contain its folder"),
-        (folder(log), Copying(in_place=True), "--files in-place"),
+        (folder(log), Copying(in_place=True), "--copy none"),
     ):
         with placed(log, recorded, ["agent"], copying) as place:
             assert ran(place, "pwd") == f"{log.parent}\n"
@@ -99,7 +99,7 @@ def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert (log.parent / "kept" / "below" / "new").read_text() == "now\n"
     with (
-        pytest.raises(UsageError, match=r"--keep .*: this folder already exists"),
+        pytest.raises(UsageError, match=r"--copy keep:.*: this folder already exists"),
         placed(log, folder(log), ["agent"], Copying(keep=log.parent / "kept")),
     ):
         pass

@@ -187,7 +187,7 @@ def test_an_agent_in_the_barest_start_is_recorded_and_replayed(name: str, tmp_pa
     more = {"HOME": str(_empty(tmp_path / "other"))}
     folder = _folder(tmp_path / "there")
     # Aider prints why it cannot look up prices: in a sandbox, it is another reason.
-    printed = ["--output", "ignore"] if name == "aider" else []
+    printed = ["--volatile", "output:ignore"] if name == "aider" else []
     again = refold_does("replay", *printed, log, "--", *command, folder=folder, more=more)
     assert again.returncode == 0, again.stderr
 

@@ -247,7 +247,7 @@ def test_an_interrupt_ends_all_of_it(tmp_path: Path) -> None:
     os.mkfifo(began)
     (log,) = _logs(tmp_path, programs.waiting, [str(began)])
     command = [sys.executable, "-m", "refold", "replay", str(tmp_path), str(log)]
-    command += ["--program", "tests.support.bulk_programs:waiting", "--jobs", "2"]
+    command += ["--program", "tests.support.bulk_programs:waiting", "--limit", "jobs=2"]
     running = subprocess.Popen(
         command,
         cwd=ROOT,

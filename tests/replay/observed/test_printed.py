@@ -30,13 +30,13 @@ def test_results_of_parallel_calls_that_are_printed_as_they_end_are_named(tmp_pa
         "the same words appear in a different order, in which these parallel calls ended: " in cause
     )
     assert 'count(path="a"), count(path="b")' in cause
-    assert cause.endswith("--output words")
+    assert cause.endswith("--volatile output:words")
 
 
 @pytest.mark.parametrize(
     ("now", "option"),
     [
-        ("6|4| and four|six|\n", "--output words"),  # of no call
+        ("6|4| and four|six|\n", "--volatile output:words"),  # of no call
         ("six and four\n6|4|\n", ""),
         ("4|5|six| and four|\n", ""),
     ],
@@ -53,7 +53,9 @@ def test_lines_are_suggested_before_words(tmp_path: Path) -> None:
     """What lets less pass: the calls are named all the same."""
     cause = _cause(tmp_path, "4\n6\n", was="6\n4\n")
 
-    assert 'ended: count(path="a"), count(path="b"); to ignore that: --output lines' in cause
+    assert (
+        'ended: count(path="a"), count(path="b"); to ignore that: --volatile output:lines' in cause
+    )
 
 
 @pytest.mark.parametrize("output", ["lines", "words"])

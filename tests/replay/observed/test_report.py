@@ -49,7 +49,7 @@ def test_a_report_that_leaves_something_out_is_no_bare_identical(
     report = attrs.evolve(replayed(log, [one.asked for one in TALK]), **lack)
 
     assert str(report).startswith("identical: 2 of 2") == ("unkept" in lack)
-    assert ("not kept: --keep k: full" in str(report)) == ("unkept" in lack)
+    assert ("not kept: --copy keep:k: full" in str(report)) == ("unkept" in lack)
 
 
 def test_a_place_that_lacks_something_is_not_called_different(log: Path) -> None:

@@ -207,7 +207,7 @@ def models_of(folder: Path, said: dict[str, str], lead: str = "", config: str = 
     )
     settings = load_config(folder)
     found = prepare_run(folder / "lead", task="go", root=folder, config=settings)
-    made = models_for(found.agents, settings, said=said, base_url="http://h/v1")
+    made = models_for(found.agents, settings, said=said)
     return {name: model.name for name, model in made.items()}
 
 
@@ -239,20 +239,6 @@ def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why
     """And so is a model for a name that no file has."""
     with pytest.raises(UsageError, match=why):
         models_of(team, said)
-
-
-def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
-    (team / "replies.yaml").write_text("'*': [hello]\n")
-    (team / "lead" / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
-    lead_of(team, "tools: [subagent_dispatch]\nprovider: openai\nmodel: a\n")
-    found = prepare_run(team / "lead", task="go", root=team)
-    said = {"wise": f"scripted:{team / 'replies.yaml'}"}
-
-    models = models_for(found.agents, load_config(team), said=said, base_url="http://h/v1")
-
-    assert models["wise"].name == "scripted"
-    assert models[""].reference is not None
-    assert (models[""].reference.arguments or {})["base_url"] == "http://h/v1"
 
 
 def test_models_of_agents_that_cannot_be_given_a_task_are_not_asked_for(team: Path) -> None:

@@ -9,7 +9,7 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
     outputs       options that name a file to be written
     run_list      the runs of a folder, as they look from outside
     moving        what became of runs that were pushed or pulled
-    executors     what takes the logs of an audit
+    hints         the commands that are printed
     loading       tools that are named on the command line
     running       what commands share that run agents
     live          what commands share that run something live

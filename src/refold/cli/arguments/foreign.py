@@ -3,7 +3,7 @@
 Rules: CONTRACT.md §16.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,6 @@ import click
 from click.core import ParameterSource
 
 from refold.cli.arguments.logs import LOG, Decorator, as_one, limit_option
-from refold.cli.arguments.paths import UserPath
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -22,41 +21,53 @@ if TYPE_CHECKING:
 _COMMAND: Final = "refold.command"
 
 
+class OfPrograms(click.Option):
+    """An option that has no effect with `-- COMMAND`."""
+
+
+class OfCommands(click.Option):
+    """An option that has no effect without `-- COMMAND`."""
+
+
+_GROUPS: Final = {
+    click.Option: "Options", OfPrograms: "With a program", OfCommands: "With -- COMMAND"
+}  # fmt: skip
+
+
 class WithCommand(click.Command):
     """A command that takes a program, or another command behind `--`.
 
-    Its help has their options in two groups. `shared` names the parameters that both have.
+    The class of an option is its group: its help has them apart, and the options of one group are
+    refused with the other.
     """
 
-    def __init__(self, *args: Any, shared: Collection[str] = (), **given: Any) -> None:
-        super().__init__(*args, **given)
-        self.shared = {"log", "logs", "as_json", *shared}
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups: of both, of programs, and of commands if it has any."""
-        if not any(isinstance(param, OfCommands) for param in self.params):
-            super().format_options(ctx, formatter)
-            return
-        titles = ("Options", "With a program", "With -- COMMAND")
-        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
-        for param in self.get_params(ctx):
-            if (row := param.get_help_record(ctx)) is None:
-                continue
-            is_shared = param.name in self.shared or "--help" in param.opts
-            title = titles[2 if isinstance(param, OfCommands) else not is_shared]
-            groups[title].append(row)
-        for title, rows in groups.items():
-            if rows:
+        """Write the options in groups."""
+        for kind, title in _GROUPS.items():
+            of_kind = [param for param in self.get_params(ctx) if type(param) is kind]
+            if rows := [row for param in of_kind if (row := param.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the arguments after `--` aside."""
-        if "--" in args:
-            at = args.index("--")
+        """Set the arguments after `--` aside, and refuse options that would have no effect."""
+        at = args.index("--") if "--" in args else len(args)
+        if at < len(args):
             ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args[:at])
+        refused, why = (
+            (OfPrograms, "has no effect with -- COMMAND") if at < len(args)
+            else (OfCommands, "needs -- COMMAND")
+        )  # fmt: skip
+        for param in self.params:
+            if isinstance(param, refused) and is_given(ctx, param.name):
+                raise click.UsageError(f"{param.opts[0]} {why}", ctx)
+        return rest
+
+
+def is_given(ctx: click.Context, name: str | None) -> bool:
+    """Return whether the command line has the option with this parameter."""
+    return ctx.get_parameter_source(name or "") is ParameterSource.COMMANDLINE
 
 
 def command_given() -> tuple[str, ...] | None:
@@ -69,18 +80,6 @@ def command_given() -> tuple[str, ...] | None:
     if given == ():
         raise click.UsageError("expected a command after --")
     return given
-
-
-class OfCommands(click.Option):
-    """An option that has no effect without `-- COMMAND`."""
-
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
-    ) -> tuple[Any, list[str]]:
-        """Refuse a missing command."""
-        if self.name in opts and _COMMAND not in ctx.meta:
-            raise click.UsageError(f"{self.opts[0]} needs -- COMMAND")
-        return super().handle_parse_result(ctx, opts, args)
 
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -102,48 +101,28 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--volatile": {
         "metavar": "RULE", "multiple": True,
         "help": "Do not compare a part of requests, model:*/parameters/user; text that matches, "
-        "text:REGEX; files at the end, file:GLOB; or the order of adjacent user messages that "
-        "begin like order:REGEX.",
+        "text:REGEX; files at the end, file:GLOB; the order of adjacent user messages that begin "
+        "like order:REGEX; or the order of what the command prints, output:words or output:lines, "
+        "or none of it, output:ignore.",
     },
     "--profile": {
         "metavar": "NAME", "default": "",
         "help": "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
         "google-adk, langgraph, none, or FILE.py:NAME; by default, detected.",
     },
-    "--output": {
-        "type": click.Choice(["ignore", "words", "lines", "exact"]),
-        "help": "Compare the command's output: not at all, as words or lines in any order, or "
-        "exactly (default).",
-    },
-    "--files": {
-        "type": click.Choice(["recorded", "today", "in-place"]), "default": None,
-        "help": "Run on the recorded files, use every edit since, or run in the current folder, "
-        "with your own files; by default in a copy, with edits of the program under test.",
-    },
-    "--keep": {
-        "type": UserPath(path_type=Path), "metavar": "DIR",
-        "help": "Keep the copy as this new folder.",
-    },
-    "--network": {"is_flag": True, "help": "Let the sandbox use this machine's network."},
-    "--hooks": {"is_flag": True, "help": "Install your repository's git hooks in the copy."},
-    "--keep-content": {
-        "is_flag": True,
-        "help": "Store all files, even those that are in the git repository.",
-    },
-    "--retry": {
-        "metavar": "AGENT", "default": "",
-        "help": "Send this subagent's requests again, and keep the rest; a name or scope from "
-        "`refold show`.",
-    },
-    "--apply": {
-        "is_flag": True,
-        "help": "At the end, write the changed files into your folder, if it has not changed since "
-        "the recording.",
+    "--copy": {
+        "metavar": "RULE", "multiple": True,
+        "help": "Where the command runs: by default in a copy of the recorded folder, with edits "
+        "of the program under test.  recorded: without edits; today: with every edit since; none: "
+        "in the current folder.  keep:DIR keeps the copy, network lets its sandbox use this "
+        "machine's network, hooks installs your git hooks, and apply (of resume) writes the "
+        "changed files into your folder at the end.",
     },
     "--yes": {"is_flag": True, "help": "Do not ask before running a log of unknown origin."},
 }  # fmt: skip
-_COPY: Final = ("--files", "--keep", "--network", "--hooks")
 _SHARED: Final = ("--upstream", "--volatile", "--profile")
+_FOLDERS: Final = ("none", "recorded", "today")
+_OUTPUT: Final = ("ignore", "words", "lines", "exact")
 
 
 @attrs.frozen(kw_only=True)
@@ -153,34 +132,43 @@ class Foreign:
     upstream: tuple[str, ...] = ()
     volatile: tuple[str, ...] = ()
     profile: str = ""
-    output: str | None = None
-    files: str | None = None
-    keep: Path | None = None
-    network: bool = False
-    hooks: bool = False
+    copy: tuple[str, ...] = ()
 
-    def copying(self) -> Any:
-        """Return where a command runs again, as `proxy.copies.placing` takes it."""
-        is_in_place = self.files == "in-place"
-        if is_in_place and (self.keep or self.network or self.hooks):
-            raise click.UsageError(
-                "--keep, --network and --hooks need a copy: omit --files in-place"
-            )
-        made = proxy_module("copies.placing").Copying
-        return made(
-            in_place=is_in_place, files="" if is_in_place else self.files or "", keep=self.keep,
-            has_network=self.network, has_hooks=self.hooks,
-            ignored=tuple(split_rules(self.volatile)["file"]),
+    @property
+    def applies(self) -> bool:
+        """Whether the changes of a copy go into the user's folder."""
+        return "apply" in self.copy
+
+    def copying(self, *, may_apply: bool = False) -> Any:
+        """Return where a command runs again, as `proxy.copies.placing` takes it.
+
+        Raises:
+            UsageError: a rule is unknown, or two of them contradict each other.
+        """
+        known = (*_FOLDERS, "network", "hooks", *["apply"] * may_apply)
+        kept = [each[5:] for each in self.copy if each.startswith("keep:") and each[5:]]
+        rest = [each for each in self.copy if not (each.startswith("keep:") and each[5:])]
+        for each in rest:
+            if each not in known:
+                raise click.UsageError(f"--copy {each}: expected {', '.join(known)} or keep:DIR")
+        folders = [each for each in rest if each in _FOLDERS]
+        if len({*folders}) > 1 or len(kept) > 1 or (folders == ["none"] and len(self.copy) > 1):
+            raise click.UsageError(f"--copy {' and '.join(self.copy)} contradict each other")
+        files = folders[0] if folders else ""
+        return proxy_module("copies.placing").Copying(
+            in_place=files == "none", files=files.replace("none", ""),
+            keep=Path(kept[0]).expanduser() if kept else None, has_network="network" in rest,
+            has_hooks="hooks" in rest, ignored=tuple(split_rules(self.volatile)["file"]),
         )  # fmt: skip
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `proxy.sessions`."""
-        return {
-            "upstreams": self.upstream,
-            "rules": rules_of(self.volatile),
-            "profile": self.profile,
-            **({"output": self.output} if self.output else {}),
-        }
+        rules = {"rules": rules_of(self.volatile), "profile": self.profile}
+        output = split_rules(self.volatile)["output"]
+        if output and output[-1] not in _OUTPUT:
+            expected = ", ".join(f"output:{each}" for each in _OUTPUT)
+            raise click.UsageError(f"--volatile output:{output[-1]}: expected {expected}")
+        return {"upstreams": self.upstream, **rules, **({"output": output[-1]} if output else {})}
 
 
 def _foreign(kind: type[click.Option], *names: str) -> Decorator:
@@ -189,22 +177,13 @@ def _foreign(kind: type[click.Option], *names: str) -> Decorator:
     return as_one("foreign", Foreign, *options)
 
 
-record_options: Final = _foreign(click.Option, *_SHARED, "--output")
-fork_options: Final = _foreign(OfCommands, *_SHARED, *_COPY, "--retry")
+record_options: Final = _foreign(click.Option, *_SHARED)
+fork_options: Final = _foreign(OfCommands, *_SHARED, "--copy")
 replay_options: Final = _foreign(
-    OfCommands,
-    "--on-miss",
-    "--pace",
-    "--upstream",
-    "--profile",
-    "--output",
-    *_COPY,
+    OfCommands, "--on-miss", "--pace", "--upstream", "--profile", "--copy"
 )
-resume_options: Final = _foreign(
-    OfCommands, "--on-miss", "--into", *_SHARED, "--output", *_COPY, "--keep-content", "--apply",
-    "--yes",
-)  # fmt: skip
-explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--network")
+resume_options: Final = _foreign(OfCommands, "--into", *_SHARED, "--copy", "--yes")
+explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--copy")
 """Options of commands that run another one, always or if it is given."""
 
 
@@ -236,34 +215,12 @@ def limits_option(kind: type[click.Option] = click.Option) -> Decorator:
     )  # fmt: skip
 
 
-def refuse_with_command() -> None:
-    """Refuse options that would have no effect with `-- COMMAND`: all but its own and shared ones.
-
-    Raises:
-        UsageError: one was given.
-    """
-    own = click.get_current_context().command
-    assert isinstance(own, WithCommand), "only those call it"
-    shared = {*own.shared, *(each.name for each in own.params if isinstance(each, OfCommands))}
-    refuse_options({each.name for each in own.params} - shared, "-- COMMAND")
-
-
-def refuse_options(names: Container[str | None], other: str) -> None:
-    """Refuse options, by the names of their parameters, that have no effect with `other`.
-
-    Raises:
-        UsageError: one was given.
-    """
-    context = click.get_current_context()
-    for param in context.command.params:
-        source = context.get_parameter_source(param.name or "")
-        if param.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{param.opts[0]} cannot be used with {other}")
+_RULES: Final = ("text", "order", "file", "output", "part")
 
 
 def split_rules(volatile: Sequence[str]) -> dict[str, list[str]]:
-    """Return the rules of `--volatile` by what they name: `text`, `order`, `file`, or `part`."""
-    found: dict[str, list[str]] = {"text": [], "order": [], "file": [], "part": []}
+    """Return the rules of `--volatile` by what they name, one of `_RULES`."""
+    found: dict[str, list[str]] = {name: [] for name in _RULES}
     for rule in volatile:
         kind, colon, value = rule.partition(":")
         is_part = not colon or kind not in found or kind == "part"
@@ -287,7 +244,7 @@ def parts_of(volatile: Sequence[str]) -> list[str]:
     """
     rules = split_rules(volatile)
     if rules["part"] != [*volatile]:
-        raise click.UsageError("--volatile text:, order: and file: need -- COMMAND")
+        raise click.UsageError("--volatile text:, order:, file: and output: need -- COMMAND")
     return rules["part"]
 
 

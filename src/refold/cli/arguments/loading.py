@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from refold.cli.arguments.foreign import OfPrograms
 from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Model, Tool
@@ -21,6 +22,17 @@ from refold.engine.ports.programs import load, load_program, program_name, refer
 
 if TYPE_CHECKING:
     from refold.engine.session import Session
+
+program_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
+    "--program", metavar="MODULE:NAME", cls=OfPrograms,
+    help="Program, as module:name or file.py:name; not needed for built-in ones.",
+)  # fmt: skip
+tools_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, cls=OfPrograms,
+    callback=lambda _context, _option, given: ",".join(given),
+    help="Tools, lists of tools, or the session of the run, besides those in the module of the "
+    "program.",
+)  # fmt: skip
 
 _PROGRAM: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
 """NAME=MODULE:NAME."""
@@ -35,11 +47,6 @@ def import_from_here(named: str | None, *more: str | None) -> None:
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if here not in sys.path and any(":" in each for each in (named, *more) if each):
         sys.path.append(here)
-
-
-def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:
-    """Join the values of a repeatable option to one text."""
-    return ",".join(given)
 
 
 def programs_of(given: Sequence[str]) -> dict[str, str]:
@@ -66,8 +73,8 @@ def is_plain(given: Sequence[str]) -> bool:
 
 def tools_beside(
     program: str | None, run: RunStarted, given: Collection[str] = (), *, only_marked: bool = False
-) -> dict[str, Tool]:
-    """Return the tools of the run that the module of its program has, by their places.
+) -> tuple[Tool, ...]:
+    """Return the tools of the run that the module of its program has.
 
     Without those that are `given`: a command that names them has each once. With `only_marked`,
     functions are left out that are not marked as tools: one may only have the name of a tool.
@@ -75,28 +82,36 @@ def tools_beside(
     from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
 
     if program is None or not run.tools:
-        return {}
-    module, offered = program.rpartition(":")[0], {offer["name"] for offer in run.tools}
+        return ()
+    offered = {offer["name"] for offer in run.tools}
     found: dict[str, Tool] = {}
     for name, thing in getattr(load_program(program), "__globals__", {}).items():
         is_plain = not only_marked and inspect.isfunction(thing) and name in offered
         if is_tool(thing) or is_plain:
             tool = as_tool(thing)
             if tool.name in offered and tool.name not in given:
-                found[f"{module}:{name}"] = tool
-    return found
+                found[tool.name] = tool
+    return tuple(found.values())
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:
     """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
+
+    A session that is named among them is left out: `load_session` returns it.
 
     Raises:
         ToolRefused: the name does not lead to a tool, or a file is named alone.
     """
     from refold.tools.contract.tool_types import as_tool  # noqa: PLC0415 - only where tools are named
 
+    found = [as_tool(thing) for thing in _named(text) if not _is_session(thing)]
+    return tuple(found)
+
+
+def _named(text: str) -> list[Any]:
+    """Return the things that `--tools` names, those in lists too."""
     import_from_here(text)
-    found: list[Tool] = []
+    found = list[Any]()
     for each in filter(None, (part.strip() for part in text.split(","))):
         if ":" not in each and each.endswith(".py"):
             raise ToolRefused(each, "--tools", f"a file without the name of a tool: {each}:NAME")
@@ -106,14 +121,45 @@ def load_tools(text: str) -> tuple[Tool, ...]:
             raise ToolRefused(each, "--tools", error.why) from error.__cause__
         if isinstance(thing, str):
             raise ToolRefused(each, "--tools", "a text, not a tool")
-        found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
-    return tuple(found)
+        found += thing if isinstance(thing, (list, tuple)) else (thing,)
+    return found
+
+
+def _is_session(thing: object) -> bool:
+    from refold.engine.session import Session  # noqa: PLC0415 - only where something is named
+
+    return isinstance(thing, Session)
+
+
+def load_session(tools: str, program: str | None, log: Path) -> "Session | None":
+    """Return an empty session for the run of `log`; `None` if it had none, or none is found.
+
+    It is the one that `--tools` names, else the only one in the module of the program.
+
+    Raises:
+        ToolRefused: as for `load_tools`.
+        UsageError: several are named, or are in the module.
+    """
+    if not tools and program is None:
+        return None
+    found = [thing for thing in _named(tools) if _is_session(thing)]
+    if not found and program is not None:
+        things = getattr(load_program(program), "__globals__", {}).values()
+        found = [*{id(thing): thing for thing in things if _is_session(thing)}.values()]
+    from refold.replay.audit.session_fold import had_session  # noqa: PLC0415 - few runs have one
+
+    if not found or not had_session(log):
+        return None
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} sessions were found: name one with --tools MODULE:NAME")
+    made: Session = found[0].empty()
+    return made
 
 
 _SPEC: Final = re.compile(r"(openai|anthropic|pydantic|scripted|[^=]+\.py):.")
 
 
-def load_model(spec: str, base_url: str | None = None) -> Model:
+def load_model(spec: str) -> Model:
     """Return the model that `spec` names: as for `model_from`, or `FILE.py:NAME`.
 
     Raises:
@@ -122,7 +168,7 @@ def load_model(spec: str, base_url: str | None = None) -> Model:
     from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
 
     if not spec.rpartition(":")[0].removeprefix("scripted:").endswith(".py"):
-        return model_from(spec, base_url)
+        return model_from(spec)
     try:
         found = load(reference_from(spec.removeprefix("scripted:")))
     except ProgramNotFound as error:
@@ -146,36 +192,3 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
             which = f"{key}=…" if key else "without a name"
             raise UsageError(f"--model {which} is given twice, as {said[key]} and as {value}")
     return said
-
-
-base_url_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
-    "--base-url", metavar="URL", help="Base URL of a server with the model's API."
-)
-session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
-    "--session", metavar="MODULE:NAME",
-    help="Session with the reducers of the run, or a function that makes one.  Not needed if the "
-    "session was empty or held only plans.",
-)  # fmt: skip
-
-
-def load_session(text: str | None, log: Path) -> "Session | None":
-    """Return an empty session for the run of `log`, as `text` names it; `None` if it had none.
-
-    Raises:
-        ProgramNotFound: nothing is found there.
-        UsageError: the name leads to neither a session nor a function that makes one.
-    """
-    if text is None:
-        return None
-    from refold.engine.session import Session  # noqa: PLC0415 - only where one is named
-    from refold.replay.audit.session_fold import had_session  # noqa: PLC0415 - the same
-
-    import_from_here(text)
-    found = load(reference_from(text))
-    made = found.empty() if isinstance(found, Session) else found() if callable(found) else found
-    if not isinstance(made, Session):
-        raise UsageError(
-            f"--session {text}: expected a session, or a function that returns one; found "
-            f"{made!r:.60}"
-        )
-    return made if had_session(log) else None

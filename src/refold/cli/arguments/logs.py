@@ -24,7 +24,6 @@ from refold.engine.errors import (
     LogMissing,
     LogObserved,
     LogUnsupported,
-    ProgramNotFound,
     RefoldError,
 )
 from refold.engine.events.call_key import run_and_call
@@ -195,7 +194,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
             error.path = output.shown_path(given)
             raise
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
-            if isinstance(error, LogUnsupported) and not error.path:  # a kind, and not said where
+            if isinstance(error, LogUnsupported) and not error.path:  # a kind without a place
                 raise _damage(log, error) or error from None
             if Path(error.path).parent == path.parent:  # or another LOG's
                 error.path = log.shown(error.path)
@@ -209,7 +208,7 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
 
 @contextlib.contextmanager
 def continuing(log: OpenedLog) -> Iterator["KeptFolds"]:
-    """Let folds continue from what earlier commands read of a log; say what was not read now."""
+    """Let folds continue from what earlier commands read of a log; report unread entries."""
     from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping  # noqa: PLC0415 - pickle
 
     kept = KeptFolds(cache_folder() if log.path == log.given else None)
@@ -311,13 +310,6 @@ def program_started(log: OpenedLog) -> RunStarted:
 
 
 SAY_IT: Final = "a log does not name code to import; pass --program"
-
-
-def unnamed(program: str, command: str) -> ProgramNotFound:
-    """Return that `program` has to be named, with the command that does it."""
-    error = ProgramNotFound(program, SAY_IT)
-    error.add_note(command)
-    return error
 
 
 def place_of(program: str) -> str:

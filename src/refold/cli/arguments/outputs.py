@@ -18,12 +18,12 @@ force_option: Final[Decorator] = click.option(
 
 
 def output_file(path: Path, kind: OutputKind) -> OutputFile:
-    """Return the output file of a command, with `--force` applied.
+    """Return the output file of a command, with `--force` applied if it has the option.
 
     Raises:
         OutputRefused: it would not be written.
     """
-    file = OutputFile(path, kind, click.get_current_context().meta[_FORCE])
+    file = OutputFile(path, kind, click.get_current_context().meta.get(_FORCE))
     file.check()
     return file
 

@@ -8,15 +8,11 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar
-
-import click
+from typing import Any, TypeVar
 
 from refold.api import reexecute
-from refold.cli.arguments.live import again
 from refold.cli.arguments.loading import (
     import_from_here,
-    joined,
     load_session,
     load_tools,
     tools_beside,
@@ -29,7 +25,6 @@ from refold.cli.arguments.logs import (
     program_started,
     refuse_damaged,
     started,
-    unnamed,
 )
 from refold.cli.output import output
 from refold.engine.errors import ProgramNotFound
@@ -39,17 +34,7 @@ from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
 from refold.replay.reexecute.report import ReplayReport
 
-Command = Callable[..., Any]
 Report = TypeVar("Report")
-
-program_option: Final[Callable[[Command], Command]] = click.option(
-    "--program", metavar="MODULE:NAME",
-    help="Program, as module:name or file.py:name; not needed for built-in ones.",
-)  # fmt: skip
-tools_option: Final[Callable[[Command], Command]] = click.option(
-    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools that the program calls by name, or lists of tools.  They are not executed.",
-)  # fmt: skip
 
 
 def rehearsed(
@@ -57,7 +42,6 @@ def rehearsed(
     log: Path,
     program: str | None,
     tools: str,
-    session: str | None,
     *,
     said: Callable[[], str],
     **options: Any,
@@ -75,7 +59,7 @@ def rehearsed(
         run = run_of(opened, program)
         refuse_damaged(opened)
         named = load_tools(tools)
-        made = load_session(session, opened.path)
+        made = load_session(tools, program, opened.path)
         with dropped_prints(), output.progress(said):
             given = with_own(program, run, named)
             return rehearse(opened.path, program, tools=given, session=made, **options), opened
@@ -84,7 +68,7 @@ def rehearsed(
 def with_own(program: str | None, run: RunStarted, given: Iterable[Tool]) -> tuple[Tool, ...]:
     """Return tools, after a shipped program's own, or those in the module of the named program."""
     beside = tools_beside(program, run, only_marked=True)
-    own = beside.values() if program is not None else tools_of(run.program)
+    own = beside if program is not None else tools_of(run.program)
     return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
@@ -92,37 +76,35 @@ def run_of(log: OpenedLog, program: str | None) -> RunStarted:
     """Return the first entry of a program's log, if its program is known.
 
     Raises:
-        ProgramNotFound: it has to be named; the line that does it is a note.
+        ProgramNotFound: it has to be named.
         LogObserved: it is a watched command's.
     """
     run = program_started(log)
     if program is None and not names_shipped(run):
-        raise unnamed(run.program, again("--program", place_of(run.program)))
+        raise ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
     return run
 
 
 def replayed(
     log: OpenedLog,
     program: str | None,
-    tools: Iterable[Tool] = (),
+    tools: str = "",
     volatile: Iterable[str] = (),
-    *,
-    session: str | None = None,
 ) -> ReplayReport:
     """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
 
-    `session` names what makes the run's session, as `--session` does.
+    `tools` names tools and the run's session, as `--tools` does.
 
     Raises:
         ProgramNotFound: Refold does not ship it, and none was named.
     """
     run = started(log.path)
     if program is None and not names_shipped(run):
-        raise ProgramNotFound(run.program, SAY_IT)
+        raise ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
-        made = load_session(session, log.path)
-        given = with_own(program, run, tools)
+        made = load_session(tools, program, log.path)
+        given = with_own(program, run, load_tools(tools))
         return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 

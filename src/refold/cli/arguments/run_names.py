@@ -38,7 +38,7 @@ class _Run(UserPath):
             return path
         try:
             found = self._found(value, path.name, path.parent)
-        except OSError:  # no folder, or one that cannot be listed: the command says so
+        except OSError:  # the command reports a folder that cannot be listed
             found = None
         if found is None and (near := _nearest(path)):
             raise click.UsageError(f"{value}: no such run; did you mean {near}?")

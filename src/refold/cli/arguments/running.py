@@ -39,15 +39,13 @@ config_option: Final = click.option(
 )  # fmt: skip
 
 
-def run_models(
-    given: Prepared, config: Config, specs: tuple[str, ...], base_url: str | None
-) -> dict[str, Model]:
+def run_models(given: Prepared, config: Config, specs: tuple[str, ...]) -> dict[str, Model]:
     """Return the models of a run by name, as the options, agent files and configuration have them.
 
     Raises:
         click.UsageError: there is none for its agent.
     """
-    models = models_for(given.agents, config, said=models_said(specs), base_url=base_url)
+    models = models_for(given.agents, config, said=models_said(specs))
     if "" not in models:
         raise click.UsageError(
             "no model: pass --model (openai:NAME, anthropic:NAME, "

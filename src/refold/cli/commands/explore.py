@@ -13,15 +13,15 @@ from refold.api import explore
 from refold.cli.arguments.foreign import (
     Foreign,
     OfCommands,
+    OfPrograms,
     WithCommand,
     command_given,
     explore_options,
-    refuse_options,
-    refuse_with_command,
+    is_given,
 )
-from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.loading import program_option, tools_option
 from refold.cli.arguments.logs import json_option
-from refold.cli.arguments.rehearsals import program_option, rehearsed, tools_option
+from refold.cli.arguments.rehearsals import rehearsed
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
@@ -36,7 +36,7 @@ Examples:
   refold explore runs/audit.jsonl --program audit.py:audit \\
          --orders 5000 --seed 1 --json
   refold explore runs/audit.jsonl --program audit.py:audit --results
-  refold explore answer.jsonl --results --only read_file --errors
+  refold explore answer.jsonl --results errors --only read_file
   refold explore agent.jsonl --fault http_429 -- python agent.py
 
 Findings:
@@ -55,34 +55,39 @@ Exit code: 0 every order ends as recorded, or all results were tried
 _OF_ORDERS: Final = ("orders", "timers", "seed", "children", "is_all")
 
 
-@click.command("explore", cls=WithCommand, epilog=page(_PAGE), shared=("only", "is_results"))
+@click.command("explore", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=RUN)
 @program_option
+@tools_option
 @click.option(
     "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",
+    cls=OfPrograms,
     help="Maximum number of orders; those nearest to the recorded one first.",
 )  # fmt: skip
 @click.option(
-    "--timers", is_flag=True,
+    "--timers", is_flag=True, cls=OfPrograms,
     help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random orders.")
-@click.option("--children", is_flag=True, help="Also explore each child, with its own log.")
 @click.option(
-    "--all", "is_all", is_flag=True, help="List all of the different ends, not just the first few."
-)
-@tools_option
-@session_option
+    "--seed", type=int, default=0, show_default=True, cls=OfPrograms,
+    help="Seed of the random orders.",
+)  # fmt: skip
 @click.option(
-    "--results", "is_results", is_flag=True, help="Change recorded results, instead of their order."
+    "--children", is_flag=True, cls=OfPrograms, help="Also explore each child, with its own log."
 )
 @click.option(
-    "--errors", is_flag=True, help="With --results: also replace each success with a failure."
-)
+    "--all", "is_all", is_flag=True, cls=OfPrograms,
+    help="List all of the different ends, not just the first few.",
+)  # fmt: skip
+@click.option(
+    "--results", is_flag=False, flag_value="values", type=click.Choice(["values", "errors"]),
+    cls=OfPrograms,
+    help="Change recorded results, instead of their order; errors: also replace each success with "
+    "a failure.",
+)  # fmt: skip
 @click.option(
     "--only", metavar="TEXT", default="",
-    help="Change only results of calls whose name or arguments "
-    "contain TEXT.",
+    help="With --results or -- COMMAND: only calls whose name or arguments contain TEXT.",
 )  # fmt: skip
 @explore_options
 @click.option(
@@ -101,9 +106,7 @@ def command(
     children: bool,
     is_all: bool,
     tools: str,
-    session: str | None,
-    is_results: bool,
-    errors: bool,
+    results: str | None,
     only: str,
     foreign: Foreign,
     fault: str,
@@ -125,21 +128,24 @@ def command(
     """
     again = command_given()
     if again is not None:
-        refuse_with_command()
         from refold.cli.commands.foreign_runs import sensitivity_foreign  # noqa: PLC0415 - wire formats
 
         way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
         return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
-    if is_results:
-        refuse_options(_OF_ORDERS, "--results")
+    context = click.get_current_context()
+    if results:
+        for name in _OF_ORDERS:
+            if is_given(context, name):
+                option = f"--{name.removeprefix('is_')}"
+                raise click.UsageError(f"{option} is for orders: omit it with --results")
         from refold.cli.commands.explore_results import explore_results  # noqa: PLC0415 - if asked
 
-        return explore_results(log, program, tools, session, errors=errors, only=only)
-    if errors or only:
-        raise click.UsageError("--errors and --only need --results")
+        return explore_results(log, program, tools, errors=results == "errors", only=only)
+    if only:
+        raise click.UsageError("--only needs --results")
     tried = [0]
     report, opened = rehearsed(
-        explore, log, program, tools, session,
+        explore, log, program, tools,
         said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
         orders=orders, timers=timers, seed=seed, children=children,
         on_order=lambda number: tried.__setitem__(0, number),

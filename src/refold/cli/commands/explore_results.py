@@ -15,9 +15,7 @@ _LABEL_MAX: Final = 44
 """Characters of a call that a table shows."""
 
 
-def explore_results(
-    log: Path, program: str | None, tools: str, session: str | None, *, errors: bool, only: str
-) -> int:
+def explore_results(log: Path, program: str | None, tools: str, *, errors: bool, only: str) -> int:
     """Replace each recorded outcome in turn, and print what depends on it.
 
     Each is replaced by a different value of its type, and the program runs again with everything
@@ -25,7 +23,7 @@ def explore_results(
     """
     done = [0, 0]
     report, opened = rehearsed(
-        sensitivity, log, program, tools, session,
+        sensitivity, log, program, tools,
         said=lambda: f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}",
         errors=errors, only=only,
         on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),

@@ -14,12 +14,10 @@ import attrs
 import click
 
 from refold.cli.arguments.foreign import proxy_module, sessions
-from refold.cli.arguments.live import remedied
 from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork, PrintedResume
-from refold.engine.encoding.canonical import text_of_json
 from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
 from refold.replay.compare.diff import diff
@@ -27,17 +25,14 @@ from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
-from refold.replay.index.guarantee import is_observed
-from refold.replay.observed.effects import NO_EFFECTS, effects_of
-from refold.replay.observed.record import ObservedRecord, read_record
+from refold.replay.observed.effects import effects_of
+from refold.replay.observed.record import ObservedRecord
 from refold.replay.observed.report import GUARANTEE, ObservedReport
 
 _SHOWN: Final = 8
 """Names of program files that are shown."""
-_CHARS: Final = 120
-"""Of the arguments of a tool call."""
-_LIST: Final = "to list what it would execute, use `refold replay --list-effects LOG`"
-_DIFFERENT: Final = "{} of the recorded folder, which COMMAND may run, not as in yours"
+_LIST: Final = "to list what it would execute, use `refold show LOG --effects`"
+DIFFERENT: Final = "{} of the recorded folder, which COMMAND may run, not as in yours"
 
 
 def replay_foreign(
@@ -78,33 +73,7 @@ def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
     return attrs.evolve(divergence, log=log.shown(divergence.log))
 
 
-def list_effects(log: Path) -> int:
-    """Print the tool calls that a command would carry out; run nothing."""
-    with opened_log(log) as opened:
-        is_watched = is_observed(opened.path)
-        here = proxy_module("bookends").here() if is_watched else {}
-        record = read_record(opened.path) if is_watched else None
-        found = effects_of(record, here) if record is not None else NO_EFFECTS
-        programs = () if record is None else _programs(opened.path, record)
-
-    def describe() -> None:
-        output.line(
-            str(found) if is_watched else "the replay of a program does not execute tool calls"
-        )
-        for each in found.calls:
-            given = text_of_json(each.arguments)
-            shown = f"{given[:_CHARS]}…" if len(given) > _CHARS else given
-            output.line(f"  {each.tool} {shown}  ({each.conversation}, {each.call})")
-        if programs:
-            output.line(_DIFFERENT.format(words.counted(len(programs), "program file")))
-        for name in programs:
-            output.line(f"  {name}")
-
-    document = {"log": output.shown_path(log), **found.as_json(), "programs": [*programs]}
-    return output.answer(document, describe, FINE)
-
-
-def _programs(log: Path, record: ObservedRecord) -> tuple[str, ...]:
+def programs_of(log: Path, record: ObservedRecord) -> tuple[str, ...]:
     """Return the program files of a recorded folder that differ from the user's."""
     found: tuple[str, ...] = proxy_module("copies.theirs").programs_of(log, record.folder)
     return found
@@ -139,10 +108,10 @@ def _looking(
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
         if known.is_trusted(log, head):
             return
-        if programs := _programs(opened.path, record):
+        if programs := programs_of(opened.path, record):
             named = ", ".join(programs[:_SHOWN])
             count = words.counted(len(programs), "program file")
-            output.told((f"{_DIFFERENT.format(count)}: {named}", "yellow"))
+            output.told((f"{DIFFERENT.format(count)}: {named}", "yellow"))
         if is_sure:
             return
         doubt = f"{output.shown_path(log)} was probably not recorded on this machine"
@@ -163,7 +132,8 @@ def _looking(
 
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and report the differences."""
-    with opened_log(log) as opened, remedied(opened, None):
+    options.pop("output", None)  # what it prints is not compared
+    with opened_log(log) as opened:
         way = _looking(log, opened, options.get("copying"), is_sure=is_sure)
         forked = sessions().fork_command(opened.path, command, **way, **options)
         sys.stdout.flush()
@@ -257,8 +227,8 @@ def _told_patch(resumed: Any, *, applies: bool) -> None:
         output.complain(f"nothing was applied: {resumed.kept}")
         output.told_lines(patch.text)
     else:
-        advice = "the command failed" if applies else "to write them there, use --apply"
-        advice = f"no --apply: {resumed.kept}" if resumed.kept else advice
+        advice = "the command failed" if applies else "to write them there, use --copy apply"
+        advice = f"no --copy apply: {resumed.kept}" if resumed.kept else advice
         output.told(f"{files}: {patch.names()}; {advice}")
 
 
@@ -312,7 +282,7 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     for name, values in report.rules.items():
         output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
     if report.unkept:
-        output.told((f"not kept: --keep {report.unkept}", "bold red"))
+        output.told((f"not kept: --copy keep:{report.unkept}", "bold red"))
     for note in report.notes:
         output.told((f"note: {note}", "yellow"))
     output.told((f"guarantee: matched ({GUARANTEE})", "dim"))

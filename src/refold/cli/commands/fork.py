@@ -9,20 +9,15 @@ import click
 from refold.api import fork, is_checked
 from refold.cli.arguments.foreign import (
     Foreign,
+    OfPrograms,
     WithCommand,
     command_given,
     fork_options,
-    refuse_with_command,
 )
-from refold.cli.arguments.live import Live, LiveOptions, edits_of, live_of, live_options, remedied
-from refold.cli.arguments.logs import (
-    OpenedLog,
-    file_option,
-    first_entry,
-    json_option,
-    opened_log,
-    started,
-)
+from refold.cli.arguments.hints import Given, next_line
+from refold.cli.arguments.live import Live, edits_of, live_of, live_options
+from refold.cli.arguments.loading import program_option
+from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import MISSING, NOT_COMPLETED
@@ -33,7 +28,6 @@ from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
-from refold.replay.partial.sources import unasked
 from refold.replay.resume.fork import Fork
 from refold.replay.resume.fork_place import edits_in
 from refold.replay.resume.open_ends import open_ends
@@ -52,7 +46,7 @@ Examples:
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
   refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
-  refold fork agent.jsonl --retry reviewer -- python agent.py
+  refold fork agent.jsonl --again reviewer -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; for a call of a
 child, with the calls that lead there: "0#1 > 0#2".  The value replaces a
@@ -76,10 +70,7 @@ in a new process differs.
 """
 
 
-@click.command(
-    "fork", cls=WithCommand, epilog=page(_PAGE),
-    shared=("at", "edits", "models", "into", "may_change"),
-)  # fmt: skip
+@click.command("fork", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=RUN)
 @click.option(
     "--at", type=int, metavar="N",
@@ -92,19 +83,16 @@ in a new process differs.
     "repeated.",
 )  # fmt: skip
 @click.option(
-    "--again", "redone", type=click.Choice(["failed"]),
-    help="Run failed subagents again; successful results come from the log.",
+    "--again", "redone", metavar="AGENT", default="",
+    help="Run subagents again, and keep the other results: failed, for all that failed; with "
+    "-- COMMAND, a name or scope from `refold show`.",
 )  # fmt: skip
+@program_option
 @click.option(
-    "--program", metavar="MODULE:NAME",
-    help="Program of the root run: module:name or file.py:name; not for shipped ones.",
+    "--live", "is_live", is_flag=True, cls=OfPrograms,
+    help="Run every request after the fork live, also unchanged ones.",
 )  # fmt: skip
-@click.option(
-    "--live", "is_live", is_flag=True,
-    help="Run every request after the fork live, also unchanged ones.  Finds the tools in the "
-    "module of the program.",
-)  # fmt: skip
-@live_options
+@live_options(click.Option)
 @file_option("--into", text="New log; by default a new file in runs/.")
 @fork_options
 @json_option
@@ -113,12 +101,11 @@ def command(
     log: Path,
     at: int | None,
     edits: tuple[str, ...],
-    redone: str | None,
+    redone: str,
     program: str | None,
     into: Path | None,
     foreign: Foreign,
     live: Live,
-    retry: str,
 ) -> int:
     """Copy LOG up to an entry, change results, and continue from there.
 
@@ -129,69 +116,61 @@ def command(
     copy of the recorded folder, and executes the recorded tool calls, as in
     `refold replay`.
     """
-    foreign_command = command_given()
-    if foreign_command is not None:
-        refuse_with_command()
-        from refold.cli.commands.foreign_runs import (  # noqa: PLC0415 - wire formats
-            fork_foreign,
-            resume_foreign,
-        )
+    again = command_given()
+    if again is not None:
+        from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats
 
         model = live.models[-1] if live.models else ""
-        asked: dict[str, Any] = {"at": at, "edits": edits_of(edits), "into": into, "model": model}
-        is_sure = live.may_change
-        if retry and (at is not None or edits or model):
-            raise click.UsageError("--retry cannot be used with --at, --set or --model")
-        if retry:
-            asked = {"retry": retry, "into": into, "verb": "forked"}
-        asked["copying"] = foreign.copying()
-        if retry:
-            return resume_foreign(
-                log, foreign_command, is_sure=is_sure, **asked, **foreign.passed()
-            )
-        return fork_foreign(log, foreign_command, is_sure=is_sure, **asked, **foreign.passed())
-    with opened_log(log) as opened, remedied(opened, program, takes_command=True):
+        way: dict[str, Any] = {"into": into, "copying": foreign.copying(), **foreign.passed()}
+        if redone and (at is not None or edits or model):
+            raise click.UsageError("--again cannot be used with --at, --set or --model")
+        if redone:
+            way |= {"retry": redone, "verb": "forked"}
+            return foreign_runs.resume_foreign(log, again, is_sure=live.may_change, **way)
+        way |= {"at": at, "edits": edits_of(edits), "model": model}
+        return foreign_runs.fork_foreign(log, again, is_sure=live.may_change, **way)
+    if redone not in ("", "failed"):
+        raise click.UsageError(f"--again {redone}: expected failed; a name needs -- COMMAND")
+    with opened_log(log) as opened:
         sources = live_of(opened, program, "recorded", live)
         run = started(opened.path)
         target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
             known = {tool.name: tool for tool in sources.tools}
             fits = lambda key, value: edits_in(opened.path, {key: value}, known)  # noqa: E731
-            way: dict[str, Any] = {"into": target, **sources.passed()}
-            way["edits"] = edits_of(edits, fits)
-            way |= {"again": redone, "check": is_checked(default="1")}
-            forked = fork(opened.path, at, program, **way)
+            how: dict[str, Any] = {"into": target, **sources.passed()}
+            how["edits"] = edits_of(edits, fits)
+            how |= {"again": redone or None, "check": is_checked(default="1")}
+            forked = fork(opened.path, at, program, **how)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
         origin = forked.origin if opened.path == log else log
-    remedies = [live.remedy(one, all_live=first_entry(forked.origin)) for one in forked.missing[:1]]
-    if forked.missing and document.log is not None:
-        remedies = [_resume_line(forked, sources, program, live)]
+    remedies = [
+        f"to let it run, add {each.options}; to let every request run, add --live"
+        for each in forked.missing
+        if each.options
+    ]
+    suspended = forked.recording is not None and forked.recording.questions
+    if found and (forked.missing or suspended):
+        remedies = [_resume_line(forked, program, live)]
     if forked.recording is not None and (error := forked.recording.error) is not None:
         output.complain(f"{error.code}: {error.message}{advice(error.message)}")
     code = NOT_COMPLETED if forked.recording is None else code_of(forked.recording)
     code = MISSING if forked.missing else code
     return output.answer(
-        document, lambda: _describe(document, forked.unreached, found, log, origin, remedies), code
+        document,
+        lambda: _describe(document, forked.unreached, found, log, origin, remedies[:1]),
+        code,
     )
 
 
-def _resume_line(forked: Fork, sources: LiveOptions, program: str | None, live: Live) -> str:
-    """Return the command that continues a fork that stopped after a live request."""
-    from refold.cli.commands.resume import Given  # noqa: PLC0415 - few forks stop
-
-    run = started(forked.log)
-    known = {tool.name for tool in sources.tools}
-    left = [f"FILE.py:{offer['name']}" for offer in run.tools if offer["name"] not in known]
-    specs = [*live.models[-1:]]
-    if not specs and unasked(first_entry(forked.log)):
-        specs = ["SPEC"]
+def _resume_line(forked: Fork, program: str | None, live: Live) -> str:
+    """Return the command that continues a fork that stopped after a live request, or waits."""
     doubts = {doubt.key for doubt in open_ends(forked.log).doubts}
-    never_ran = tuple(one.key for one in forked.missing if one.key in doubts)
-    return Given(
-        log=forked.log, program=program, tools=",".join((*sources.places, *left)),
-        model=tuple(specs), base_url=live.base_url, session=live.session,
-    ).again(*(word for key in never_ran for word in ("--retry", key)))  # fmt: skip
+    never_ran = [one.key for one in forked.missing if one.key in doubts]
+    given = Given(program=program, tools=live.tools, model=live.models[-1:])
+    settled = (word for key in never_ran for word in ("--settle", f"{key}=retry"))
+    return next_line("resume", forked.log, given, *settled)
 
 
 def _document(forked: Fork, found: LogDiff | None, log: OpenedLog) -> PrintedFork:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from refold.cli.arguments.loading import base_url_option, joined, load_tools
+from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.run_names import PLACE, RUN
 from refold.cli.arguments.running import (
@@ -88,10 +88,13 @@ you."""
 )  # fmt: skip
 @click.option("--program", metavar="FILE.py:NAME", help="Their program, instead of an agent.")
 @model_option
-@base_url_option
 @runner_option
 @click.option(
-    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined, help="More tools for them."
+    "--tools",
+    metavar="MODULE:NAME,…",
+    multiple=True,
+    callback=lambda _context, _option, given: ",".join(given),
+    help="More tools for them.",
 )
 @run_limit_option
 @root_option
@@ -125,7 +128,6 @@ def _delegating(
     *,
     program: str | None,
     specs: tuple[str, ...],
-    base_url: str | None,
     runner: str,
     tools: str,
     limits: dict[str, Any],
@@ -143,7 +145,7 @@ def _delegating(
     given = delegation_run(kinds, root=root, config=project, own=own, program=program or "agent")
     for note in given.notes:
         output.told(note)
-    models = run_models(given, project, specs, base_url)
+    models = run_models(given, project, specs)
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     try:
         recording = delegate(

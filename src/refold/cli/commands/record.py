@@ -151,5 +151,5 @@ def _passed_on(command: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(late))
 
 
-_ALSO_THEIRS: Final = frozenset({"--output", "--profile"})
+_ALSO_THEIRS: Final = frozenset({"--profile"})
 """Options that many commands have themselves."""

@@ -10,19 +10,25 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.executors import executor_option
 from refold.cli.arguments.foreign import (
     Foreign,
+    OfPrograms,
     WithCommand,
     command_given,
     parts_of,
-    refuse_with_command,
     replay_options,
 )
-from refold.cli.arguments.live import Live, live_of, live_options, remedied
-from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
-from refold.cli.arguments.outputs import force_option, output_option
+from refold.cli.arguments.live import Live, live_of, live_options
+from refold.cli.arguments.loading import import_from_here, is_plain, programs_of
+from refold.cli.arguments.logs import (
+    OpenedLog,
+    file_option,
+    json_option,
+    limit_option,
+    opened_log,
+    started,
+)
+from refold.cli.arguments.outputs import output_option
 from refold.cli.arguments.rehearsals import replayed, run_of
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.replay_live import replay_live
@@ -53,11 +59,8 @@ Examples:
   refold replay audit.jsonl --program app.py:audit --tools app:TOOLS \\
          --live --source model=recorded --compare search=text --twice
   refold replay runs/agent.jsonl -- python agent.py
-  refold replay runs/agent.jsonl --list-effects
-  refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
+  refold replay runs old.refold --limit jobs=4 --limit timeout=60 \\
          --program audit=app.audit:main --program survey.py:survey
-  refold replay runs --program audit.py:audit \\
-         --executor dask:tcp://scheduler:8786
 
 Live tools with the effect `changes` run only with --yes; otherwise, a call
 that matches the log gets its recorded result.
@@ -69,63 +72,46 @@ refused), 0.
 """
 
 
-@click.command(
-    "replay", cls=WithCommand, epilog=page(_PAGE),
-    shared=("volatile", "junit", "force", "is_all", "is_listed", "may_change", "into"),
-)  # fmt: skip
+@click.command("replay", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
 @click.option(
-    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
+    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True, cls=OfPrograms,
     help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
     "the program of their name, or the one given with NAME=.",
 )  # fmt: skip
 @click.option(
-    "--live", "all_live", is_flag=True,
+    "--live", "all_live", is_flag=True, cls=OfPrograms,
     help="Ask tools, models and subagents live, except for those with a source of their own, and "
     "compare each result with the log.",
 )  # fmt: skip
-@live_options
+@live_options()
 @click.option(
-    "--compare", "rules", metavar="NAME=RULE", multiple=True,
+    "--compare", "rules", metavar="NAME=RULE", multiple=True, cls=OfPrograms,
     help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
     "exact, text, subset or numbers:0.01.",
 )  # fmt: skip
 @click.option(
-    "--twice", is_flag=True,
+    "--twice", is_flag=True, cls=OfPrograms,
     help="With live calls: run twice, and count differences between both runs as noise.",
 )  # fmt: skip
-@file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
+@limit_option(
+    ("jobs", "timeout"), "jobs: number of logs to replay at the same time, by default one per "
+    "processor; timeout: seconds for each log, which is then reported as `timed out`.", OfPrograms,
+)  # fmt: skip
+@click.option(
+    "--tripwire", is_flag=True, cls=OfPrograms,
+    help="List lines that read clocks, randomness, environment, files or sockets directly.",
+)  # fmt: skip
 @replay_options
+@file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
 @click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N",
-    help="Number of logs to replay at the same time; by default one per processor.",
-)  # fmt: skip
-@click.option("--fail-fast", is_flag=True, help="Stop at the first log that differs.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-    help="Time limit for each log, which is then stopped and reported as `timed out`.",
-)  # fmt: skip
-@executor_option
 @output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
-@output_option(
-    "--html", kind="html",
-    text="If the log differs, write an HTML page that opens at the divergence.",
-)  # fmt: skip
-@force_option
 @click.option(
     "--volatile", metavar="RULE", multiple=True,
     help="Do not compare a part, tool:fetch/arguments/ts; with -- COMMAND, also text that matches, "
-    "text:REGEX, files, file:GLOB, or the order of adjacent user messages that begin like "
-    "order:REGEX.  Lists what it ignored.",
-)  # fmt: skip
-@click.option(
-    "--tripwire", is_flag=True,
-    help="List lines that read clocks, randomness, environment, files or sockets directly.",
-)  # fmt: skip
-@click.option(
-    "--list-effects", "is_listed", is_flag=True,
-    help="Print the tool calls of LOG that a COMMAND would execute, and run nothing.",
+    "text:REGEX, files, file:GLOB, the order of adjacent user messages that begin like "
+    "order:REGEX, or the order of the output, output:words, output:lines, or output:ignore.  Lists "
+    "what it ignored.",
 )  # fmt: skip
 @json_option
 def command(
@@ -133,14 +119,9 @@ def command(
     logs: tuple[Path, ...],
     programs: tuple[str, ...],
     is_all: bool,
-    jobs: int | None,
-    fail_fast: bool,
-    timeout: float | None,
-    executor: str | None,
+    limits: dict[str, Any],
     junit: OutputFile | None,
-    html: OutputFile | None,
     tripwire: bool,
-    is_listed: bool,
     on_miss: OnMiss,
     pace: Pace,
     into: Path | None,
@@ -159,7 +140,7 @@ def command(
     one.
 
     LOG can also be a folder, to replay all root logs below it, and can be repeated.  Several
-    logs, or one LOG with --timeout or --junit, are replayed in separate processes.
+    logs, or one LOG with --limit or --junit, are replayed in separate processes.
 
     With --live, --model or a live --source, the program runs again with live outcomes, and each
     call is compared with the log: it can be the same, new or missing, or have a different result or
@@ -169,87 +150,55 @@ def command(
     With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
     answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
     network if `bwrap` works here.  It executes the recorded tool calls, so if somebody else
-    recorded LOG, look at them first with --list-effects.  A LOG that was not recorded on this
-    machine is refused without a sandbox; at a terminal, Refold asks before it replays one in a
-    sandbox.  --yes skips both.
+    recorded LOG, look at them first with `refold show LOG --effects`.  A LOG that was not recorded
+    on this machine is refused without a sandbox; at a terminal, Refold asks before it replays one
+    in a sandbox.  --yes skips both.
     """
     again = command_given()
-    if again is not None or is_listed:
-        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
-        how["junit"] = junit
-        if not is_listed:
-            how["copying"] = foreign.copying()
-        return _watched(logs, None if is_listed else again, live, {**how, **foreign.passed()})
-    import_from_here(None, *programs)
     is_one = len(logs) == 1 and not logs[0].is_dir()
-    is_alone = is_one and junit is None and timeout is None and executor is None
-    if html is not None and not is_alone:
-        raise click.UsageError(
-            "--html needs a single log, without --junit, --timeout and --executor"
-        )
-    if all_live or not live.is_all_recorded:
-        for option, said in (("--timeout", timeout), ("--executor", executor)):
-            if said is not None:
-                raise click.UsageError(f"{option} does not work with live calls")
+    if again is not None:
         if not is_one:
-            raise click.UsageError("with live calls, replay one log at a time")
-        with opened_log(logs[0]) as opened:
-            program = _program_for(programs, opened)
-            with remedied(opened, program):
-                sources = live_of(opened, program, "live" if all_live else "recorded", live)
-                way: dict[str, Any] = {
-                    "volatile": parts_of(foreign.volatile),
-                    "twice": twice,
-                    "into": into,
-                }
-                return replay_live(opened, program, sources, live, junit, rules, **way)
-    if rules or twice or into:
+            raise click.UsageError("with -- COMMAND, replay one log at a time")
+        from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
+
+        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        how |= {"junit": junit, "is_sure": live.may_change, "copying": foreign.copying()}
+        return replay_foreign(logs[0], again, **how, **foreign.passed())
+    import_from_here(None, *programs)
+    volatile = parts_of(foreign.volatile)
+    is_live = all_live or not live.is_all_recorded
+    if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
+        option = "live calls need" if is_live else "--tripwire needs"
+        raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")
+    if not is_live and (rules or twice or into):
         option = "--compare" if rules else "--twice" if twice else "--into"
         raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
-    given: dict[str, Any] = {"tools": live.tools, "volatile": parts_of(foreign.volatile)}
-    given["session"] = live.session
-    if is_alone:
+    given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
+    if is_one and not (limits or (junit and not is_live)):
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
-            return _replay_one(opened, program, given, html, is_all=is_all, tripwire=tripwire)
-    if tripwire:
-        raise click.UsageError(
-            "--tripwire needs a single log, without --junit, --timeout and --executor"
-        )
+            if not is_live:
+                return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
+            sources = live_of(opened, program, "live" if all_live else "recorded", live)
+            way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
+            return replay_live(opened, program, sources, junit, rules, **way)
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
     given["programs"] = _by_name(programs, logs)
-    schedule = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout)
-    found = replay_many.replay_many(logs, given, executor, schedule)
-    return replay_many.tell(found, junit, is_all=is_all)
-
-
-def _watched(
-    logs: Sequence[Path], again: Sequence[str] | None, live: Live, way: dict[str, Any]
-) -> int:
-    """Run a command against the one named log, or list its effects."""
-    refuse_with_command()
-    if len(logs) != 1:
-        raise click.UsageError("with -- COMMAND or --list-effects, replay one log at a time")
-    from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats
-
-    if again is None:
-        return foreign_runs.list_effects(logs[0])
-    return foreign_runs.replay_foreign(logs[0], again, is_sure=live.may_change, **way)
+    schedule = Schedule(jobs=limits.get("jobs"), timeout_seconds=limits.get("timeout"))
+    return replay_many.tell(replay_many.replay_many(logs, given, schedule), junit, is_all=is_all)
 
 
 def _replay_one(
     log: OpenedLog,
     program: str | None,
     given: dict[str, Any],
-    html: OutputFile | None,
     *,
     is_all: bool,
     tripwire: bool,
 ) -> int:
     """Re-execute one log in this process, and report in full."""
     run_of(log, program)
-    given["tools"] = load_tools(given["tools"])
 
     def again() -> ReplayReport:
         return replayed(log, program, **given)
@@ -260,10 +209,6 @@ def _replay_one(
         for damage in verify(log.path).damage:
             if damage.what != TORN_TAIL:
                 raise damage.as_error()
-    elif html is not None:
-        from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
-
-        html.write(diverged_html(log.path, report.causes).encode())
 
     def tell() -> None:
         describe(report, is_all=is_all)

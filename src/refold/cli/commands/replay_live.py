@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from refold.api import drift
-from refold.cli.arguments.live import Live, LiveOptions, pair
+from refold.cli.arguments.live import LiveOptions, pair
 from refold.cli.arguments.logs import OpenedLog, started
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
@@ -21,7 +21,6 @@ def replay_live(
     log: OpenedLog,
     program: str | None,
     given: LiveOptions,
-    live: Live,
     junit: OutputFile | None,
     rules: Sequence[str],
     **way: Any,
@@ -38,14 +37,14 @@ def replay_live(
         junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
     document = report.as_json() | {"log": output.shown_path(log.given)}
-    return output.answer(document, lambda: _describe(report, log, live), code)
+    return output.answer(document, lambda: _describe(report, log), code)
 
 
-def _describe(report: DriftReport, log: OpenedLog, live: Live) -> None:
+def _describe(report: DriftReport, log: OpenedLog) -> None:
     """Print a report; name the tools whose calls are the same because the record answered them."""
     output.lines(str(report))
-    for line in filter(None, map(live.remedy, report.missing[:1])):
-        output.hint(line)
+    for options in [one.options for one in report.missing if one.options][:1]:
+        output.hint(f"to let it run, add {options}")
     if report.sources.may_change:
         return
     offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from refold.cli.arguments.executors import executor_of
 from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import OpenedLog
 from refold.cli.arguments.rehearsals import replayed
@@ -46,15 +45,12 @@ _LEFT_OUT_SHOWN: Final = 3
 """Logs whose uncompared parts are listed, unless all are asked for."""
 
 
-def replay_many(
-    paths: Sequence[Path], given: dict[str, Any], executor: str | None, schedule: Schedule
-) -> BulkReport:
+def replay_many(paths: Sequence[Path], given: dict[str, Any], schedule: Schedule) -> BulkReport:
     """Re-execute all logs that `paths` name.
 
     Args:
         paths: of logs and folders.
         given: what `replayer` takes.
-        executor: The value of `--executor`.
         schedule: how many at a time, and until when.
 
     Raises:
@@ -67,27 +63,21 @@ def replay_many(
     execute = Reference(__name__, "replayer", given)
     done: list[LogResult] = []
     said = f"of {words.counted(len(logs), 'log')} re-executed"
-    with (
-        executor_of(executor) as pool,
-        output.stdout_kept(),
-        output.progress(lambda: f"{len(done):,} {said}"),
-    ):
-        return replay_logs(logs, execute, schedule, pool, done.append)
+    with output.stdout_kept(), output.progress(lambda: f"{len(done):,} {said}"):
+        return replay_logs(logs, execute, schedule, None, done.append)
 
 
-def replayer(
-    programs: dict[str, str], tools: str, volatile: Sequence[str], session: str | None
-) -> Execute:
+def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:
     """Return what re-executes one log as `refold replay LOG` does; called in another process."""
     for program in programs.values():
         load_program(program)
-    known = load_tools(tools)
+    load_tools(tools)
 
     def execute(log: Path) -> LogResult:
         def again(path: Path, name: str) -> ReplayReport:
             program = program_for(path, name, programs)
             named = program if isinstance(program, str) else None
-            return replayed(OpenedLog(path, log), named, known, volatile, session=session)
+            return replayed(OpenedLog(path, log), named, tools, volatile)
 
         return replay_row(log, again)
 

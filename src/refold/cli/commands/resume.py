@@ -15,37 +15,35 @@ from refold.api import is_checked, resume
 from refold.cli.arguments.foreign import (
     Foreign,
     OfCommands,
+    OfPrograms,
     WithCommand,
     caps_of,
     command_given,
     limits_option,
-    refuse_with_command,
     resume_options,
 )
-from refold.cli.arguments.live import again as this_command
+from refold.cli.arguments.hints import Given, next_line
 from refold.cli.arguments.loading import (
-    base_url_option,
     import_from_here,
-    joined,
     load_model,
     load_session,
     load_tools,
     models_said,
-    session_option,
+    program_option,
     tools_beside,
+    tools_option,
 )
 from refold.cli.arguments.logs import (
     LOG,
+    SAY_IT,
     as_one,
     first_entry,
     json_option,
     opened_log,
     place_of,
     started,
-    unnamed,
 )
 from refold.cli.arguments.paths import UserPath
-from refold.cli.arguments.rehearsals import program_option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
@@ -53,7 +51,15 @@ from refold.cli.output.pages import page
 from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import answer
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import Diverged, InDoubt, LogError, LogSealed, ToolNeeded, UsageError
+from refold.engine.errors import (
+    Diverged,
+    InDoubt,
+    LogError,
+    LogSealed,
+    ProgramNotFound,
+    ToolNeeded,
+    UsageError,
+)
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import read_entries, scan
@@ -62,22 +68,20 @@ from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.engine.recording.bookends import scripts_in
 from refold.engine.runners.recorded import Recording
-from refold.engine.runners.shipped import RUNNERS
 from refold.programs.shipped import tools_of
+from refold.proxy.http.turns import OnMiss
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.partial.sources import unasked
 from refold.replay.resume.open_ends import OpenEnds, open_ends
-from refold.replay.resume.resume import ATTEMPTS_MAX
 
 _PAGE: Final = """
 Examples:
-  refold resume runs/audit.jsonl --program audit.py:audit \\
-         --tools audit.py:TOOLS
+  refold resume runs/audit.jsonl --program audit.py:audit
   refold resume runs/audit.jsonl --list
   refold resume runs/agent.jsonl --agent reviewer/AGENT.md \\
          --answer '0#4=true' --by ada
   refold resume runs/audit.jsonl --program audit.py:audit \\
-         --tools audit.py:TOOLS --retry '0#9' --fail '0#2 > 0#1'
+         --settle '0#9=retry' --settle '0#2 > 0#1=fail'
   refold resume runs/agent.jsonl -- claude -p "…"
 
 KEY is a call key, as --list prints it; in a child, the path of call keys from
@@ -91,43 +95,33 @@ log is damaged or has ended, or nothing is left to resume.
 
 
 @attrs.frozen(kw_only=True)
-class Given:
-    """The options of the command."""
+class Decisions:
+    """What people decide about a run."""
 
-    log: Path
-    program: str | None = None
-    tools: str = ""
-    session: str | None = None
-    agent: Path | None = None
-    model: tuple[str, ...] = ()
-    base_url: str | None = None
-    runner: str | None = None
-    root: Path = Path()
-    config: Path | None = None
-    ask: bool = False
     answers: tuple[str, ...] = ()
     by: str = ""
-    retry: tuple[str, ...] = ()
-    fail: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    max_attempts: int = ATTEMPTS_MAX
+    settled: tuple[str, ...] = ()
 
-    def again(self, *decisions: str) -> str:
-        """Return the command that continues again: the run's arguments, and these decisions."""
-        line = list[str]()
-        for name in _KEPT:
-            value = getattr(self, name)
-            for each in value if isinstance(value, tuple) else (value,):
-                if each and each != Path():
-                    line.append(f"--{name.replace('_', '-')}")
-                    line += [] if each is True else [output.shown_path(each)]
-        return output.command("resume", self.log, *line, *decisions)
+    def of(self, kind: str) -> tuple[str, ...]:
+        """Return the keys that are settled so: `retry` or `fail`."""
+        pairs = (each.rpartition("=") for each in self.settled)
+        return tuple(key.strip() for key, _, how in pairs if how.strip() == kind)
 
+    def results(self) -> list[str]:
+        """Return the results of effects that have happened, as KEY=JSON.
 
-_KEPT: Final = (
-    "program", "tools", "session", "agent", "model", "base_url", "runner", "root", "config", "ask",
-)  # fmt: skip
-"""Options that a run takes each time that it continues."""
+        Raises:
+            UsageError: an effect is settled in another way.
+        """
+        found = list[str]()
+        for each in self.settled:
+            key, result, text = each.partition("=result:")
+            if result:
+                found.append(f"{key}={text}")
+            elif not each.endswith(("=retry", "=fail")):
+                expected = "expected KEY=retry, KEY=fail or KEY=result:JSON"
+                raise UsageError(f"--settle {each!r:.60}: {expected}")
+        return found
 
 
 _INTERRUPTED: Final = "effect.cancelled"
@@ -137,122 +131,98 @@ _INTERRUPTED: Final = "effect.cancelled"
 @click.command("resume", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=RUN)
 @program_option
+@tools_option
 @click.option(
-    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
-    help="Tools of the run, or lists of tools, besides those in the module of the program.  They "
-    "are executed.",
-)  # fmt: skip
-@session_option
-@click.option("--agent", type=LOG, metavar="AGENT.md", help="Agent file of a `refold run`.")
+    "--agent", type=LOG, metavar="AGENT.md", cls=OfPrograms, help="Agent file of a `refold run`."
+)
 @click.option(
-    "--model", metavar="[NAME=]SPEC", multiple=True,
+    "--model", metavar="[NAME=]SPEC", multiple=True, cls=OfPrograms,
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or FILE.py:NAME; by "
     "default the one in the log.  NAME= selects a model of the run.",
 )  # fmt: skip
-@base_url_option
 @click.option(
-    "--runner", type=click.Choice(list(RUNNERS)),
-    help="Runner for subagents; by default the recorded one.",
-)  # fmt: skip
-@click.option(
-    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR",
+    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR", cls=OfPrograms,
     help="Folder for the built-in file tools; by default this one.",
 )  # fmt: skip
 @click.option(
-    "--config",
-    type=LOG,
-    metavar="FILE",
+    "--config", type=LOG, metavar="FILE", cls=OfPrograms,
     help="Configuration file, as for `refold run`; by default refold.yaml here.",
+)  # fmt: skip
+@click.option(
+    "--answer", "answers", metavar="KEY=JSON", multiple=True, cls=OfPrograms,
+    help="Answer to a question.",
+)  # fmt: skip
+@click.option(
+    "--by", default="", metavar="NAME", cls=OfPrograms,
+    help="Name of the person who answers, for the log.",
+)  # fmt: skip
+@click.option(
+    "--ask", is_flag=True, cls=OfPrograms, help="Answer further questions at this terminal."
 )
 @click.option(
-    "--answer", "answers", metavar="KEY=JSON", multiple=True, help="Answer to a question."
-)
-@click.option(
-    "--by", default="", metavar="NAME", help="Name of the person who answers, for the log."
-)
-@click.option("--ask", is_flag=True, help="Answer further questions at this terminal.")
-@click.option(
-    "--retry", metavar="KEY", multiple=True,
-    help="Run an effect in doubt again, with the same idempotency key.",
+    "--settle", "settled", metavar="KEY=HOW", multiple=True, cls=OfPrograms,
+    help="What became of a call that may have been interrupted: retry it, with the same "
+    "idempotency key; fail, for an unfinished child too; or result:JSON, if it has finished.",
 )  # fmt: skip
 @click.option(
-    "--fail", metavar="KEY", multiple=True,
-    help="Treat an effect in doubt, or an unfinished child, as failed.",
+    "--list", "is_list", is_flag=True, cls=OfPrograms,
+    help="List open questions and interrupted calls, and execute nothing.",
 )  # fmt: skip
 @click.option(
-    "--result", "results", metavar="KEY=JSON", multiple=True,
-    help="Result of an effect in doubt that has happened.",
-)  # fmt: skip
-@click.option(
-    "--max-attempts", type=click.IntRange(min=1), default=ATTEMPTS_MAX, show_default=True,
-    metavar="N", help="Maximum number of attempts, including the first.",
-)  # fmt: skip
-@click.option(
-    "--list", "is_list", is_flag=True,
-    help="List open questions and effects in doubt, and execute nothing.",
+    "--on-miss", type=click.Choice(["fail", "live"]), default="fail", cls=OfCommands,
+    help="Refuse requests that differ from the recorded ones (default), or send them.",
 )  # fmt: skip
 @resume_options
 @limits_option(OfCommands)
 @json_option
 @as_one("given", Given)
+@as_one("decisions", Decisions)
 def command(
-    *, given: Given, is_list: bool, foreign: Foreign, limits: dict[str, float], **more: Any
+    *,
+    log: Path,
+    given: Given,
+    decisions: Decisions,
+    is_list: bool,
+    foreign: Foreign,
+    limits: dict[str, float],
+    on_miss: OnMiss,
+    into: Path | None,
+    yes: bool,
 ) -> int:
     """Continue a run that broke off or is waiting for a person.
 
     The program runs again with the recorded results, and continues live at the end of the log.
     Finished effects are not repeated; unfinished ones are started again.  If such an effect may
-    already have changed something, pass --retry, --fail or --result.
+    already have changed something, pass --settle.
 
     With -- COMMAND, LOG is a log of `refold record` that broke off.  The command runs again in a
     copy of the recorded folder, and a new log is written.  Successful answers are taken from LOG;
     all other requests are sent again.
     """
-    log, shown = given.log, output.shown_path(given.log)
     again = command_given()
     if again is not None:
-        refuse_with_command()
-        if more["on_miss"] == "recorded":
-            raise click.UsageError("--on-miss recorded is for `refold replay`")
         from refold.cli.commands.foreign_runs import resume_foreign  # noqa: PLC0415 - wire formats
 
-        asked = {"caps": caps_of(limits), "copying": foreign.copying(), **foreign.passed(), **more}
-        asked["keeps_all"], is_sure = asked.pop("keep_content"), asked.pop("yes")
-        asked["applies"] = asked.pop("apply")
-        return resume_foreign(log, again, is_sure=is_sure, **asked)
+        asked = {"caps": caps_of(limits), "copying": foreign.copying(may_apply=True)}
+        asked |= {"on_miss": on_miss, "into": into, "applies": foreign.applies, **foreign.passed()}
+        return resume_foreign(log, again, is_sure=yes, **asked)
     if log.suffix == PACKED_SUFFIX:
+        shown = output.shown_path(log)
         raise click.UsageError(f"{shown} is packed and cannot be resumed: unzip it first")
     with opened_log(log):
-        return _listed(given) if is_list else _gone_on(given)
+        return _listed(log, given) if is_list else _continued(log, given, decisions)
 
 
-def resume_line(log: Path) -> str:
-    """Return the `refold resume` command of a log of which no more is known: what to fill in."""
-    run = started(log)
-    if names_shipped(run):
-        return Given(log=log).again()
-    return _unnamed(Given(log=log, tools="FILE.py:TOOLS" if run.tools else ""), run)
-
-
-def _unnamed(given: Given, run: RunStarted) -> str:
-    """Return the command with placeholders for the program, and for models that no log can name."""
-    model = given.model or ("SPEC",) * bool(unasked(first_entry(given.log)))
-    return attrs.evolve(given, program=place_of(run.program), model=model).again()
-
-
-def _ended(given: Given, run: RunStarted) -> LogSealed:
+def _ended(log: Path, given: Given) -> LogSealed:
     """Return that the run has ended; if it was interrupted, with the command that continues it."""
-    shown, at = output.shown_path(given.log), 0
+    at = 0
     with contextlib.suppress(LogError):
-        entries = read_entries(given.log, torn_ok=True)
+        entries = read_entries(log, torn_ok=True)
         at = next((one.seq for one in entries if one.kind == _INTERRUPTED and not one.call), 0)
-    error = LogSealed(shown)
+    error = LogSealed(output.shown_path(log))
     if at:
-        program = given.program or ("" if names_shipped(run) else place_of(run.program))
-        model = [*given.model] or ["SPEC"] * bool(unasked(first_entry(given.log)))
-        options = {"--program": program, "--tools": given.tools, "--model": "".join(model[:1])}
-        said = [word for name, value in options.items() if value for word in (name, value)]
-        line = output.command("fork", given.log, "--at", str(at - 1), "--live", *said)
+        kept = Given(program=given.program, tools=given.tools, model=given.model[:1])
+        line = next_line("fork", log, kept, "--at", str(at - 1), "--live")
         error.add_note(
             "the run was interrupted; to continue before that in a new log, and ask live what had "
             f"no answer:\n{line}"
@@ -260,24 +230,28 @@ def _ended(given: Given, run: RunStarted) -> LogSealed:
     return error
 
 
-def _gone_on(given: Given) -> int:
+def _continued(log: Path, given: Given, decisions: Decisions) -> int:
     """Continue the run, and report its end."""
-    log = given.log
     run = refuse_observed(log, started(log))
     if scan(log).ended:  # then to name the program or a model would be of no use
-        raise _ended(given, run)
+        raise _ended(log, given)
     if given.program is None and not names_shipped(run):
-        raise unnamed(run.program, _unnamed(given, run))
+        error = ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
+        error.add_note(next_line("resume", log, given))
+        raise error
     import_from_here(given.program)
     progress = contextlib.nullcontext() if given.ask else output.progress(f"resuming {log}")
     try:
         with output.stdout_kept(), progress:
-            recording = _once(given, people.answers(given.answers, log))
+            recording = _once(log, given, decisions, people.answers(decisions.answers, log))
             recording = until_answered(recording, given) if given.ask else recording
     except InDoubt:
         ends = open_ends(log)
-        return output.answer(_printed(given, ends), lambda: _in_doubt(given, ends), USAGE)
-    return answer(recording, again=given.again())
+        return output.answer(
+            _printed(log, ends), lambda: _in_doubt(log, given, decisions, ends), USAGE
+        )
+    again = next_line("resume", log, given) if recording.questions else ""
+    return answer(recording, again=again)
 
 
 _OTHER_PROGRAM: Final = (
@@ -288,36 +262,34 @@ _OTHER_PROGRAM: Final = (
 
 def until_answered(recording: Recording, given: Given) -> Recording:
     """Ask the questions of children in other processes, and continue, until nobody answers."""
-    once = attrs.evolve(given, retry=(), fail=(), results=())
     while answers := people.asked(recording.questions):
-        recording = _once(once, answers)
+        recording = _once(recording.log, given, Decisions(), answers)
     return recording
 
 
-def _once(given: Given, answers: dict[str, Any]) -> Recording:
-    start = started(given.log)
+def _once(log: Path, given: Given, decisions: Decisions, answers: dict[str, Any]) -> Recording:
+    start = started(log)
     tools = _tools(given, start)
     known = {tool.name: tool for tool in tools}
-    called = {each.key: each.tool for each in open_ends(given.log).doubts} if given.results else {}
+    results = decisions.results()
+    called = {each.key: each.tool for each in open_ends(log).doubts} if results else {}
 
     def fits(key: str, result: Json) -> None:
         check_result(key, known.get(called.get(key, "")), result)
 
     try:
         return resume(
-            given.log,
+            log,
             given.program,
             tools=tools,
-            models=_models(given, start),
-            runner=given.runner,
-            session=load_session(given.session, given.log),
+            models=_models(log, given, start),
+            session=load_session(given.tools, given.program, log),
             answers=answers,
-            by=given.by,
+            by=decisions.by,
             ask=people.ask if given.ask else None,
-            retry=given.retry,
-            fail=given.fail,
-            results=people.said("--result", given.results, fits),
-            max_attempts=given.max_attempts,
+            retry=decisions.of("retry"),
+            fail=decisions.of("fail"),
+            results=people.said("--settle", results, fits),
             check=is_checked(default="1"),
         )
     except Diverged as error:
@@ -346,7 +318,7 @@ def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
             task = start.input.get("task", "") if isinstance(start.input, dict) else ""
             how: dict[str, Any] = {"root": given.root, "config": _project(given), "own": own}
             _, shipped, _ = configured.prepare_run(given.agent, task=str(task), **how)
-    beside = tools_beside(given.program, start, {tool.name for tool in own}).values()
+    beside = tools_beside(given.program, start, {tool.name for tool in own})
     return tuple({tool.name: tool for tool in (*shipped, *beside, *own)}.values())
 
 
@@ -358,13 +330,13 @@ def _project(given: Given) -> Any:
     return load_config(given.config or Path(), known_tools=(*NAMEABLE_TOOLS, *own))
 
 
-def _models(given: Given, start: RunStarted) -> dict[str, Model]:
+def _models(log: Path, given: Given, start: RunStarted) -> dict[str, Model]:
     """Return the models of the run, by name: from options, else the pools, else as recorded.
 
     An option without a name sets the default; if the run had none, and for scripts, all.
     """
     names, said = start.models, models_said(given.model)
-    made = {spec: load_model(spec, given.base_url) for spec in said.values()}
+    made = {spec: load_model(spec) for spec in said.values()}
     if unknown := sorted(said.keys() - {*names, "", "*"}):
         known = ", ".join(filter(None, names)) or "none"
         raise UsageError(
@@ -375,7 +347,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
     from refold.tools.configuration.prepared_run import pool_models  # noqa: PLC0415 - imports the tools
 
     pools = pool_models(_project(given))
-    first = first_entry(given.log)
+    first = first_entry(log)
     scripts, lacking = scripts_in(names, first.meta), unasked(first)
     found, wanted = dict[str, Model](), list[str]()
     for name, full in names.items():
@@ -387,7 +359,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
         elif name in pools:
             found[name] = pools[name]
         elif name not in lacking:
-            found[name] = load_model(full, given.base_url)
+            found[name] = load_model(full)
         else:
             wanted.append(name)
     if wanted:
@@ -396,8 +368,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
             f"{which} of this run was {lacking[wanted[0]]}: pass a model with --model SPEC, such "
             "as FILE.py:NAME for one in a file, or openai:NAME"
         )
-        specs = [*given.model, *(f"{name}=SPEC" if name else "SPEC" for name in wanted)]
-        error.add_note(this_command(*(word for spec in specs for word in ("--model", spec))))
+        error.add_note(next_line("resume", log, given))
         raise error
     return found
 
@@ -405,27 +376,28 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
 # --- what people have to say -------------------------------------------------------------------
 
 
-def _listed(given: Given) -> int:
-    found = scan(given.log)
+def _listed(log: Path, given: Given) -> int:
+    found = scan(log)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.ended:
-        raise _ended(given, started(given.log))
-    ends = open_ends(given.log)
-    again = given.again() if given.program else resume_line(given.log)
-    return output.answer(_printed(given, ends), lambda: describe_ends(ends, again))
+        raise _ended(log, given)
+    import_from_here(given.program)
+    ends, again = open_ends(log), next_line("resume", log, given)
+    return output.answer(_printed(log, ends), lambda: describe_ends(ends, again))
 
 
-def _in_doubt(given: Given, ends: OpenEnds) -> None:
+def _in_doubt(log: Path, given: Given, decisions: Decisions, ends: OpenEnds) -> None:
     """Say which effects nobody has decided on, and how to."""
-    decided = {*given.retry, *given.fail, *people.said("--result", given.results)}
+    decided = {each.partition("=")[0].strip() for each in decisions.settled}
     left = tuple(doubt for doubt in ends.doubts if doubt.key not in decided)
     effects = words.counted(len(left), "effect")
     output.complain(
         f"nothing was executed: {effects} may or may not have taken effect when "
         "the run broke off. Find out, and pass one of these options for each"
     )
-    output.hint("\n".join([*people.lines_of_doubts(left), f"{given.again()} …"]))
+    again = next_line("resume", log, given)
+    output.hint("\n".join([*people.lines_of_doubts(left), f"{again} …"]))
 
 
 def describe_ends(ends: OpenEnds, command: str) -> None:
@@ -443,6 +415,5 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         output.hint(command)
 
 
-def _printed(given: Given, ends: OpenEnds) -> PrintedEnds:
-    log = output.shown_path(given.log)
-    return PrintedEnds(log=log, questions=ends.questions, doubts=ends.doubts)
+def _printed(log: Path, ends: OpenEnds) -> PrintedEnds:
+    return PrintedEnds(log=output.shown_path(log), questions=ends.questions, doubts=ends.doubts)

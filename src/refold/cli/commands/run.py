@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.loading import base_url_option, joined, load_tools
+from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
 from refold.cli.arguments.running import (
     config_option,
@@ -31,8 +31,7 @@ from refold.tools.configuration.prepared_run import prepare_run, session_for
 _PAGE: Final = """
 Examples:
   refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
-  refold run AGENT.md --task - --model openai:llama3:8b \\
-         --base-url http://localhost:8000/v1 < task.txt
+  refold run AGENT.md --task - --model openai:llama3:8b < task.txt
   refold run AGENT.md --task "try it" --model scripted:replies.yaml
   refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
   refold run .claude/agents --dry-run      reports problems of agent files
@@ -59,13 +58,13 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
 @click.option("--task", help="Task of the agent; use - for standard input.")
 @model_option
-@base_url_option
 @runner_option
 @log_option
 @label_option
 @root_option
 @click.option(
-    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+    "--tools", metavar="MODULE:NAME,…", multiple=True,
+    callback=lambda _context, _option, given: ",".join(given),
     help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
     "for agents without a list of tools.  They can be delegation tools.",
 )  # fmt: skip
@@ -85,7 +84,6 @@ def command(
     agent: Path,
     task: str | None,
     specs: tuple[str, ...],
-    base_url: str | None,
     runner: str,
     log: Path | None,
     labels: dict[str, str],
@@ -101,13 +99,13 @@ def command(
     API keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) and are not
     written to the log.
     """
+    if not agent.exists():
+        raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
     if dry_run:
         from refold.cli.commands.run_dry import run_dry  # noqa: PLC0415 - runs nothing
 
-        if not agent.exists():
-            raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
         return run_dry(agent, known)
     if task is None:
         raise click.UsageError("pass --task, or --dry-run to check the agent's file")
@@ -115,7 +113,7 @@ def command(
     given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:
         output.told(note)
-    models = run_models(given, project, specs, base_url)
+    models = run_models(given, project, specs)
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")
     with output.stdout_kept(), progress:
@@ -135,14 +133,13 @@ def command(
         )
     again = ""
     if recording.questions:
-        from refold.cli.commands.resume import Given, until_answered  # noqa: PLC0415 - few runs ask
+        from refold.cli.arguments.hints import Given, next_line  # noqa: PLC0415 - few runs ask
+        from refold.cli.commands.resume import until_answered  # noqa: PLC0415 - the same
 
-        more = Given(
-            log=recording.log, tools=tools, agent=agent, model=specs, base_url=base_url,
-            runner=runner, root=root, config=config, ask=ask,
-        )  # fmt: skip
-        recording = until_answered(recording, more) if ask else recording
-        again = attrs.evolve(more, runner=None, ask=False).again()
+        more = Given(tools=tools, agent=agent, model=specs, root=root, config=config)
+        if ask:
+            recording = until_answered(recording, attrs.evolve(more, ask=True))
+        again = next_line("resume", recording.log, more)
     return answer(recording, again=again)
 
 

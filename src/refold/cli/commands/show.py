@@ -105,6 +105,10 @@ _WORDS: Final = {
     help="Show what each call of a recorded command changed in its folder, as a diff.",
 )  # fmt: skip
 @click.option(
+    "--effects", "is_effects", is_flag=True,
+    help="List the tool calls that a replay of a recorded command would execute.",
+)  # fmt: skip
+@click.option(
     "--prices", "is_priced", is_flag=True,
     help="Compute costs that were not recorded, by the price table that is installed.",
 )  # fmt: skip
@@ -115,6 +119,7 @@ def command(
     is_priced: bool,
     is_events: bool,
     is_files: bool,
+    is_effects: bool,
     count: int | None,
     follow: bool,
     entry: int | None,
@@ -132,10 +137,10 @@ def command(
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
     such as s3://bucket/audits/audit.jsonl.
     """
-    lists = (is_events, is_files, *(each is not None for each in (entry, number, at)))
+    lists = (is_events, is_files, is_effects, *(each is not None for each in (entry, number, at)))
     whole = details or is_failed or is_notable or is_priced
     refused = {
-        "use only one of --events, --entry, --turn, --at and --files": sum(lists) > 1,
+        "use only one of --events, --entry, --turn, --at, --files and --effects": sum(lists) > 1,
         "--agent and --against need --turn": number is None and (agent or against is not None),
         "-n and --follow need --events": not is_events and (count is not None or follow),
         "--follow cannot be used with --json": follow and output.is_json(),
@@ -158,6 +163,11 @@ def command(
         with opened_log(log) as opened:
             show_entries(opened, count, follow=follow)
         return FINE
+    if is_effects:
+        from refold.cli.commands.show_effects import show_effects  # noqa: PLC0415 - wire formats
+
+        with opened_log(log) as opened:
+            return show_effects(opened)
     with opened_log(log) as opened, continuing(opened) as kept, output.progress(f"reading {log}"):
         if entry is not None:
             output.document(_entry(opened, entry))
@@ -299,12 +309,14 @@ def _print_open_ends(log: OpenedLog, tree: RunNode) -> None:
         return
     with contextlib.suppress(LogLocked):
         refuse_if_locked(log.path)
-        from refold.cli.commands.resume import describe_ends, resume_line  # noqa: PLC0415 - few are unfinished
+        from refold.cli.arguments.hints import Given, next_line  # noqa: PLC0415 - few are unfinished
+        from refold.cli.commands.resume import describe_ends  # noqa: PLC0415 - the same
         from refold.replay.resume.open_ends import open_ends  # noqa: PLC0415 - the same
 
         output.line()
-        is_here = log.path == log.given
-        describe_ends(open_ends(log.path), resume_line(root_of(log.path)) if is_here else "")
+        is_here, root = log.path == log.given, root_of(log.path)
+        again = next_line("resume", root, Given()) if is_here else ""
+        describe_ends(open_ends(log.path), again)
 
 
 def _part(node: RunNode, *, failed: bool, notable: bool) -> RunNode | None:

@@ -3,9 +3,7 @@
 A log is described in full; for a folder, each root log is a row, with its problems below.
 """
 
-import itertools
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.executors import executor_of, executor_option
 from refold.cli.arguments.logs import (
     LOG,
     OpenedLog,
@@ -28,13 +25,11 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogUnsupported, RefoldError, StoreFailed
-from refold.engine.events.events import TAILS
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import SUFFIX, root_of, tree
-from refold.engine.log.reader import read_entries
 from refold.engine.values import Value
 from refold.page.output_files import OutputFile
-from refold.replay.audit.verify import OTHER_HEAD, ComparedTree, Verification, unread, verify
+from refold.replay.audit.verify import OTHER_HEAD, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.place import ObjectStore, StoredRun
 
@@ -46,7 +41,6 @@ _NOT_KEPT, _GONE = "none kept", "missing"
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 _HEAD_DIGITS: Final = 64
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _PAGE: Final = """
 intact     the chain of hashes is unbroken, the entries are consistent, and
@@ -61,9 +55,7 @@ Examples:
   refold verify runs/audit.jsonl
   refold verify runs
   refold verify runs/*.jsonl --json
-  refold verify runs --executor dask:tcp://scheduler:8786
   refold verify runs/audit.jsonl --heads 5859a211…
-  refold verify runs/audit.jsonl --same-as runs/again.jsonl
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
   refold verify runs --write-heads /elsewhere/heads.txt
   refold verify runs --heads /elsewhere/heads.txt --trust allowed_signers
@@ -72,18 +64,14 @@ Examples:
 A salvaged log ends with an entry x-refold.salvaged.  It is intact but not
 complete.  LOG and the files beside it do not change.
 
-Exit code: 0 all intact and complete, with --trust authentic · 1 differs from
---same-as, or --heads has no head of a log · 3 damaged, missing, without an
-end, another head, or with --trust not authentic.
+Exit code: 0 all intact and complete, with --trust authentic · 1 --heads has
+no head of a log · 3 damaged, missing, without an end, another head, or with
+--trust not authentic.
 """
 
 
 @click.command("verify", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
-@click.option(
-    "--same-as", metavar="LOG|DIGEST", type=PLACE,
-    help="Another run, or its digest; exit with status 1 if the runs differ.",
-)  # fmt: skip
 @click.option(
     "--heads", metavar="HASH|FILE|URL", default="",
     help="Expected head of a single LOG, or a file or store with heads; reports logs that were "
@@ -103,17 +91,14 @@ end, another head, or with --trust not authentic.
     text="Require a signature by a key in this file, in the format of "
     "ssh-keygen's allowed signers.",
 )
-@executor_option
 @json_option
 def command(
     *,
     logs: tuple[Path | StoredRun, ...],
-    same_as: Path | StoredRun | None,
     heads: str,
     write_heads: OutputFile | None,
     out: Path | None,
     trust: Path | None,
-    executor: str | None,
 ) -> int:
     """Check logs, including the logs of their descendants.
 
@@ -123,19 +108,12 @@ def command(
     LOG can also be a folder, to check all root logs below it, or the URL of a store, to check all
     of its runs.
     """
-    is_many = executor is not None or any(_is_folder(log) for log in logs)
-    if executor is not None and (heads or trust or any(isinstance(log, StoredRun) for log in logs)):
-        raise click.UsageError(
-            "--executor needs folders of logs, and cannot be used with --heads or --trust"
-        )
+    is_many = any(map(_is_folder, logs))
     kept = _Kept.of(heads)
-    of_one = {"--heads HASH": kept.hash, "--same-as": same_as, "--salvage": out}
-    for option, value in of_one.items():
+    for option, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
         if value and (is_many or len(logs) > 1):
             raise click.UsageError(f"{option} needs exactly one LOG")
-    if executor is not None:
-        found = _spread([log for log in logs if isinstance(log, Path)], executor)
-    elif is_many:
+    if is_many:
         found = _all_below(logs, kept, trust)
     else:
         found = [_one(log, kept, trust, is_salvaged=out is not None) for log in logs]
@@ -143,15 +121,11 @@ def command(
         folders = [each for each in logs if isinstance(each, Path) and each.is_dir()]
         write_heads.write(b"".join(_kept_head(each, folders) for each in found if each.is_fine))
     salvaged = None if out is None else _salvaged(found[0], out)
-    other = None if same_as is None else _compared(found[0], same_as)
     if output.is_json():
-        more: dict[str, Any] = {} if other is None else {"same_as": other.as_json()}
-        more |= {} if salvaged is None else {"salvaged": salvaged.as_json()}
+        more = {} if salvaged is None else {"salvaged": salvaged.as_json()}
         output.document(_document_of_all(found) | more)
     elif is_many:
         _describe_many(found, is_signed=trust is not None)
-    if other is not None:
-        return DAMAGED if other.same is None else FINE if other.same else DIFFERS
     if not all(each.is_fine and (trust is None or each.is_authentic) for each in found):
         return DAMAGED
     return DIFFERS if any(each.expected == _NOT_KEPT for each in found) else FINE
@@ -303,69 +277,6 @@ def _kept_head(one: _Verified, folders: Sequence[Path]) -> bytes:
     with opened_log(given) as log:
         run = str(first_entry(log.path).data.get("run_id", ""))
     return KeptHead(name, run, root.entries, root.head).encoded()
-
-
-def _compared(one: _Verified, given: Path | StoredRun) -> ComparedTree:
-    """Return whether another run, or the one with that digest, did the same; print it."""
-    digest, began, has_other_rest = str(given).lower(), list[str](), False
-    other: _Verified | None = None
-    if not _DIGEST.fullmatch(digest):
-        with opened_log(given) as log, output.progress(f"verifying {given}"):
-            other = _Verified(verify(log.path), log)
-            began = _began(one.log, log) if one.log.path.exists() else []
-        has_other_rest = _rest(one.verification) != _rest(other.verification)
-        digest = other.verification.tree_digest if other.is_fine else ""
-    own = one.verification.tree_digest if one.is_fine else ""
-    same = own == digest if own and digest else None
-    found = ComparedTree(
-        given=output.shown_path(given),
-        tree_digest=digest,
-        same=same,
-        began=tuple(began),
-        rest_differs=has_other_rest,
-    )
-    if output.is_json():
-        return found
-    if other is not None and not other.is_fine:
-        describe(other.verification, other.log)
-    answer = ("-  ", "dim") if same is None else _answer(same)
-    output.line("  same       ", answer, f"  {found.given if other else 'the digest given'}")
-    if has_other_rest:
-        output.line("    the cancelled runs differ, which no digest includes")
-    if same is False and began:
-        output.line(f"    run.started differs in {', '.join(began)}")
-    if other is not None and (same is False or has_other_rest):
-        output.hint(f"what differs: {output.command('diff', one.log.given, given)}")
-    return found
-
-
-def _rest(tree: Verification) -> list[str]:
-    """Return the digests of the runs that no digest of another counts."""
-    return sorted(each.tree_digest for each in tree.logs if not each.is_joined)
-
-
-def _began(one: OpenedLog, other: OpenedLog) -> list[str]:
-    """Return the members of `run.started` in which two runs differ and that a digest counts."""
-    a, b = (next(iter(read_entries(log.path))).data for log in (one, other))
-    volatile = TAILS["run.started"]
-    names = [*itertools.takewhile(lambda name: name != volatile, a), "guarantee"]
-    return [name for name in dict.fromkeys(names) if a.get(name) != b.get(name)]
-
-
-def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
-    """Return the results for each root log, verified by the workers of an executor."""
-    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
-    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
-    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
-
-    logs, done = find_logs(paths), list[Verification]()
-    with (
-        executor_of(executor) as pool,
-        output.progress(lambda: f"{len(done):,} of {len(logs):,} logs verified"),
-    ):
-        trees = verify_logs(logs, Schedule(), pool, done.append)
-    pairs = zip(trees, logs, strict=True)
-    return [_Verified(tree, OpenedLog(log, log)) for tree, log in pairs]
 
 
 def _all_below(

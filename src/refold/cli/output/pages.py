@@ -5,9 +5,6 @@ from typing import Final
 _AS_WRITTEN: Final = "\b\n"
 """What click reads as: do not fill this paragraph."""
 
-WORDS: Final = "refold.words"
-"""Where a click context keeps the words of the command line."""
-
 
 def page(text: str) -> str:
     """Return the end of a help page; its paragraphs keep their lines."""

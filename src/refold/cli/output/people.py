@@ -10,7 +10,6 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
 
@@ -215,9 +214,12 @@ def lines_of_doubts(doubts: Iterable[Doubt]) -> list[str]:
     """Return lines that name effects in doubt, each with the options that decide it."""
     found: list[str] = []
     for doubt in doubts:
-        options = [("--retry", doubt.key), ("--fail", doubt.key), ("--result", f"{doubt.key}=JSON")]
-        found += [f"  {doubt}", f"  {_INDENT}{'   or   '.join(starmap(_option, options))}"]
+        options = [_option("--settle", f"{doubt.key}={how}") for how in _SETTLED]
+        found += [f"  {doubt}", f"  {_INDENT}{'   or   '.join(options)}"]
     return found
+
+
+_SETTLED: Final = ("retry", "fail", "result:JSON")
 
 
 def _answers(question: Question) -> list[str]:

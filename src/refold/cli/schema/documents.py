@@ -28,7 +28,7 @@ from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.events.outcome import Usage
 from refold.engine.log.damage import Damage
 from refold.engine.runners.recorded import Recording
-from refold.replay.audit.verify import ComparedTree, LogReport, Verification
+from refold.replay.audit.verify import LogReport, Verification
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.causes import DiffCause
@@ -194,7 +194,6 @@ def _verify() -> Schema:
     """Return the schema of `verify`, with what some of its options add."""
     tree = _of(Verification)
     more = {
-        "same_as": _of(ComparedTree, tree_digest=HASH),
         "salvaged": _of(printed.SalvagedLog, head=HASH),
         "expected_heads": list_of(record({"log": TEXT, "expected": TEXT})),
     }
@@ -224,7 +223,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
     "effects": (
-        "refold replay LOG --list-effects --json",
+        "refold show LOG --effects --json",
         lambda: _of(OwnCalls, log=TEXT, programs=list_of(TEXT)),
     ),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),

@@ -48,7 +48,7 @@ class FolderPatch:
         if not is_ordinary(str(self.folder)):
             return f"{self.folder} is not a folder of work"
         if not Path.cwd().is_relative_to(self.folder.resolve()):
-            return f"--apply writes only where you stand: run it in {self.folder}"
+            return f"--copy apply writes only where you stand: run it in {self.folder}"
         return "" if is_trusted else "the log was probably not recorded on this machine"
 
     def apply(self, *options: str) -> None:

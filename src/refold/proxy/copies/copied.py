@@ -104,7 +104,7 @@ def make_copy(
     today = todays_folder(recorded)
     if files == "today" and today is None:
         expected = "start it in the recorded folder, or in a clone or a copy of it"
-        raise UsageError(f"--files today: {started.path} is not on this machine: {expected}")
+        raise UsageError(f"--copy today: {started.path} is not on this machine: {expected}")
     edits = edits_of(recorded, today, files, command)
 
     def content(entry: TreeEntry) -> bytes:

@@ -106,15 +106,15 @@ def placed(
         UsageError: `keep` is there already, today's files are not here, or git is not installed.
     """
     if folder.started is None or copying.in_place:
-        why = "--files in-place" if copying.in_place else "the log does not contain its folder"
+        why = "--copy none" if copying.in_place else "the log does not contain its folder"
         yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
     if not is_installed():
         raise UsageError(
-            "git is not installed: the folder of a log is made with it, or --files in-place"
+            "git is not installed: the folder of a log is made with it, or --copy none"
         )
     if copying.keep is not None and copying.keep.exists():
-        raise UsageError(f"--keep {copying.keep}: this folder already exists: pass a new one")
+        raise UsageError(f"--copy keep:{copying.keep}: this folder already exists: pass a new one")
     with _work() as work, contextlib.ExitStack() as left:
         files: Files = copying.files or ("own" if only_own else "edits")
         copy = functools.partial(
@@ -228,7 +228,7 @@ def _boxed(
         try:
             box = left.enter_context(opened(view, at, layers))
         except SandboxRefused as error:
-            advice = "to run without a sandbox, use --files in-place"
+            advice = "to run without a sandbox, use --copy none"
             raise UsageError(f"no sandbox for the folder {recorded}: {error}; {advice}") from None
         yield box
 
@@ -236,7 +236,7 @@ def _boxed(
 def why_unboxed(folder: FolderState, copying: Copying) -> str:
     """Return why a command will run without a sandbox; empty if it will run in one."""
     if copying.in_place:
-        return "--files in-place"
+        return "--copy none"
     if folder.started is None:
         return "the log does not contain its folder"
     try:

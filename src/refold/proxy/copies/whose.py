@@ -129,7 +129,7 @@ class Decision:
             ("kept", "{}: changed by the run and by you since: as recorded"),
             (
                 "new",
-                "new since the recording, so not in the copy: {}; for new files, use --files today",
+                "new since the recording, so not in the copy: {}; for new files, use --copy today",
             ),
             ("missing", f"not in {today}, and not tracked by git, so as recorded: {{}}"),
         ]

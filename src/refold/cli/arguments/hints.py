@@ -1,0 +1,60 @@
+"""Builds the commands that Refold prints, from the header of a log and the missing options.
+
+An error that can name its option builds no command.
+"""
+
+from pathlib import Path
+
+import attrs
+
+from refold.cli.arguments.loading import load_tools, models_said, tools_beside
+from refold.cli.arguments.logs import first_entry, place_of, started
+from refold.cli.output import output
+from refold.engine.ports.programs import names_shipped
+from refold.engine.values import Value
+from refold.replay.index.guarantee import is_observed
+from refold.replay.partial.sources import unasked
+
+
+@attrs.frozen(kw_only=True)
+class Given(Value):
+    """Options that a run takes each time that its program runs."""
+
+    program: str | None = None
+    tools: str = ""
+    agent: Path | None = None
+    model: tuple[str, ...] = ()
+    root: Path = Path()
+    config: Path | None = None
+    ask: bool = False
+
+
+def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = True) -> str:
+    """Return the command that runs a log's program again, with placeholders for missing options.
+
+    `more` comes last. With `is_live` false, no model is asked, so none is missing.
+
+    Raises:
+        LogDamaged: the log has no header.
+    """
+    if is_observed(log):
+        return output.command(verb, log, *more, "--", "COMMAND")
+    run = started(log)
+    if given.program is None and not names_shipped(run):
+        given = attrs.evolve(given, program=place_of(run.program))
+    elif given.program is not None and is_live:
+        tools = (*load_tools(given.tools), *tools_beside(given.program, run))
+        known = {tool.name for tool in tools}
+        left = [f"FILE.py:{name}" for offer in run.tools if (name := offer["name"]) not in known]
+        given = attrs.evolve(given, tools=",".join([*filter(None, [given.tools]), *left]))
+    said = models_said(given.model)
+    if is_live and not said.keys() & {"", "*"}:
+        names = [name for name in unasked(first_entry(log)) if name not in said]
+        specs = (f"{name}=SPEC" if name else "SPEC" for name in names)
+        given = attrs.evolve(given, model=(*given.model, *specs))
+    words = list[str]()
+    for name, value in attrs.asdict(given, recurse=False).items():
+        for each in value if isinstance(value, tuple) else (value,):
+            if each and each != Path():
+                words += [f"--{name}", *([] if each is True else [output.shown_path(each)])]
+    return output.command(verb, log, *words, *more)

@@ -1,0 +1,46 @@
+"""A printed command has what the header of the log says is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.cli.arguments.hints import Given, next_line
+from refold.engine.runners.recording import record
+from tests.support.forks import TOOLS, model, report
+
+PROGRAM = "tests.support.forks:report"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+
+def test_program_and_model_have_placeholders_where_no_log_names_them(log: Path) -> None:
+    assert next_line("resume", log, Given()) == (
+        f"refold resume {log} --program FILE.py:report --model SPEC"
+    )
+    assert next_line("show", log, Given(program=PROGRAM), "-n", "3", is_live=False) == (
+        f"refold show {log} --program {PROGRAM} -n 3"
+    )
+
+
+def test_what_was_given_is_kept_and_only_the_rest_is_asked_for(log: Path) -> None:
+    """Tools of the program's module need no option."""
+    given = Given(program=PROGRAM, model=("openai:x",), root=Path("src"), ask=True)
+
+    line = next_line("resume", log, given, "--by", "ada")
+
+    assert line == (
+        f"refold resume {log} --program {PROGRAM} --model openai:x --root src --ask --by ada"
+    )
+
+
+def test_tools_that_are_elsewhere_are_named(tmp_path: Path) -> None:
+    log = record(report, None, log=tmp_path / "b.jsonl", tools=TOOLS, model=model()).log
+    other = tmp_path / "other.py"
+    other.write_text("async def report(run, given):\n    return 1\n")
+
+    line = next_line("fork", log, Given(program=f"{other}:report", model=("openai:x",)))
+
+    assert "--tools FILE.py:get,FILE.py:put" in line
