@@ -1,7 +1,7 @@
 """Names conversations and requests of a watched command for people.
 
-By the agent where a name is known, else by the beginning of the system prompt or of the first
-message; requests are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
+By the agent where a name is known, else by the beginning of its first message of a user; requests
+are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,13 +19,14 @@ TITLE_MAX: Final = 48
 
 
 def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
-    """Return the beginning of a conversation's first message; empty if it has no text.
+    """Return the beginning of a conversation's first message of a user; empty if it has no text.
 
-    The profile excludes some text from names, such as Claude Code's billing header.
+    The profile excludes some text from names, such as reminders.
     """
     if not asked.messages:
         return place_in(asked.parameters)
-    return beginning(profile.plain(text_of(asked.messages[0])))
+    said = (text_of(each) for each in asked.messages if each.get("role") == "user")
+    return next(filter(None, (beginning(profile.plain(each)) for each in said)), "")
 
 
 def place_in(parameters: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
 from refold.engine.workspace.entries import FolderChanged, read_entry
 from refold.replay.index.guarantee import MATCHED
-from refold.replay.observed.titles import beginning, name_of_root, place_in, text_of
+from refold.replay.observed.titles import name_of_root, place_in, text_of
 from refold.replay.run.agents import TASKS
 from refold.replay.run.file_uses import ROOT, FileUses
 from refold.replay.run.reading import AgentWork, Reading, Span, members
@@ -253,7 +253,7 @@ class WatchedLog(Reading):
         if talk.opening is None and end:
             talk.opening, talk.offered = self._openings[end], asked.tools
         elif talk.opening is None:  # a request without messages
-            talk.opening = _Opening(place_in(asked.parameters))
+            talk.opening = _Opening(user=place_in(asked.parameters))
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
@@ -380,7 +380,6 @@ class WatchedLog(Reading):
             own["last_failed"] = ""
         return RunNode(
             name=name_of_root(talk.scope, talk.agent, self._roots, self.profile)
-            or beginning(self.profile.plain(opening.system))
             or (f"conversation {number}" if number.isdigit() else number),
             agent=talk.agent,
             brief=self._brief(talk.opener, opening.user),

@@ -23,7 +23,6 @@ from refold.engine.observed.observer import TOOLS
 from refold.exports.conventions import answer_of, definitions_of, message_of, request_parameters
 from refold.page.lanes import sound
 from refold.replay.index.asked_items import named
-from refold.replay.index.guarantee import MAIN
 from refold.replay.index.times import LogTimes, origin_of
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
@@ -189,8 +188,6 @@ class Spans:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
         agent = node.name or node.program
-        if not self.content and node.scope and not node.agent and agent != MAIN:
-            agent = f"conversation {node.scope}"  # its name is the beginning of a prompt
         usage = {"refold.usage": node.usage, "refold.own_usage": node.own_usage}
         facts = {
             "gen_ai.operation.name": "invoke_agent",

@@ -85,7 +85,7 @@ def test_a_changed_system_prompt_is_named_as_a_message_diff(log: Path) -> None:
     found = only(replayed(log, [*now, *asks(GUIDE, POET)]))
 
     assert found.category == "args_changed"
-    assert "(You are the weather desk. Be brief.) > request 1 (gpt-5)" in found.where
+    assert "(How is it in Oslo?) > request 1 (gpt-5)" in found.where
     assert found.texts[0].what == "message 0 (system)"
     assert found.texts[0].lines == ("…the weather desk. Be [-brief.-]{+short.+}",)
     assert found.cause == "the system prompt was changed"
@@ -99,7 +99,7 @@ def test_the_second_of_parallel_conversations_is_the_one_that_is_named(log: Path
 
     found = only(replayed(log, [desk[0], other[0], poet[0], *desk[1:], other[1]]))
 
-    assert "guide of Bergen" in found.where
+    assert "food" in found.where
     assert found.cause == "the prompt was changed (message 1)"
     assert "[-food,-]{+walks,+}" in found.texts[0].lines[0]
 
@@ -111,8 +111,8 @@ def test_two_changed_conversations_are_told_apart(log: Path) -> None:
 
     report = replayed(log, [*asks(DESK), poet, guide])
 
-    assert ["poems" in one.where for one in report.divergences] == [True, False]
-    assert ["guide" in one.where for one in report.divergences] == [False, True]
+    assert ["Rain on" in one.where for one in report.divergences] == [True, False]
+    assert ["food" in one.where for one in report.divergences] == [False, True]
 
 
 def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_conversation_that_goes_on_is_said_to(log: Path) -> None:
     found = only(replayed(log, [*asks(DESK, GUIDE, POET), more]))
 
     assert found.cause == "the conversation continues after the end of its recording"
-    assert found.where.startswith("agent.py > conversation 3 (You write short poems")
+    assert found.where.startswith("agent.py > conversation 3 (Rain on the harbour")
     assert found.where.endswith("> request 1 (gpt-5) > a request after the end of its recording")
 
 

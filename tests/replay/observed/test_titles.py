@@ -11,20 +11,18 @@ from tests.support.watched import ask, record, result, says, system, talk, user
 BRIEFS = ("Find a place to eat near the harbour", "Find a place to walk above the city")
 
 
-def test_a_title_is_the_beginning_of_the_first_message() -> None:
+def test_a_title_is_the_beginning_of_what_the_user_said_first() -> None:
     """On one line, cut where it is long; of another request, its path."""
     other = Asked(api="other", model="", parameters={"method": "GET", "path": "/v1/models"})
+    known = Profile(name="x", left_out=("note: 1;",))
 
-    assert title_of(ask(system("You\n  are  brief."), user("x"))) == "You are brief."
+    assert (
+        title_of(ask(system("You are brief."), user("Count\n  the  words."))) == "Count the words."
+    )
     assert title_of(ask(user("Hello"))) == "Hello"
     assert title_of(other) == "GET /v1/models"
     assert title_of(ask()) == ""
-    assert (
-        title_of(
-            ask(system("bill: 1; You\n are."), user("x")), Profile(name="x", left_out=("bill: 1;",))
-        )
-        == "You are."
-    )
+    assert title_of(ask(user("note: 1;"), user("note: 1; Go\n on.")), known) == "Go on."
     assert title_of(ask(path="/v1/models")) == ""
     assert beginning("word " * 30) == "word word word word word word word word word wo…"
 

@@ -137,7 +137,7 @@ def test_the_last_answer_says_how_a_conversation_ended(
     assert (lead.error.code if lead.error else None) == error
 
 
-def test_a_request_of_no_interface_is_named_by_its_path(tmp_path: Path) -> None:
+def test_the_task_of_a_request_of_no_interface_is_its_path(tmp_path: Path) -> None:
     """A list of models has no prompt."""
     asked = ask()
     asked = type(asked)(
@@ -146,7 +146,7 @@ def test_a_request_of_no_interface_is_named_by_its_path(tmp_path: Path) -> None:
 
     (node,) = tree(tmp_path, [Exchange(asked, None)]).children
 
-    assert node.name == "GET /v1/models"
+    assert (node.name, node.brief) == ("conversation 1", "GET /v1/models")
 
 
 def test_parallel_conversations_read_the_same_in_any_order(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_probe_is_folded_and_what_it_found_is_no_failure(tmp_path: Path) -> No
 
     root = tree(tmp_path, [Exchange(each, None, "http_404") for each in (probe, other)])
 
-    assert [(each.name, each.status) for each in root.children] == [("GET /models", "failed")]
+    assert [(each.brief, each.status) for each in root.children] == [("GET /models", "failed")]
     assert (root.requests, root.beside, root.status) == (1, 1, "completed")
     root = attrs.evolve(root, children=())
     assert "model requests: 1" in render_text(root, volatile=True)
@@ -234,7 +234,7 @@ def test_each_run_of_a_known_program_has_a_main_agent(tmp_path: Path) -> None:
     runs = record(tmp_path / "runs.jsonl", made, profile=known)
     names = [[each.name for each in delegation_tree(log).children] for log in (both, one, runs)]
 
-    assert names == [["You lead 1.", "You lead 2."], ["main"], ["main", "main"]]
+    assert names == [["conversation 1", "conversation 2"], ["main"], ["main", "main"]]
 
 
 def test_what_failed_and_was_tried_again_is_counted_and_a_cost_is_at_least(tmp_path: Path) -> None:
