@@ -86,7 +86,8 @@ def _sections() -> dict[str, str]:
     return dict(zip(["(start)", *parts[1::2]], [parts[0], *parts[2::2]], strict=True))
 
 
-def _blocks(section: str) -> Iterator[Block]:
+def blocks_of(section: str) -> Iterator[Block]:
+    """Yield the fenced blocks of a section, and those of other pages that it names."""
     before = ""
     for token in MarkdownIt().parse(section):
         if token.type == "fence" and not token.info.startswith("{"):  # else for Sphinx
@@ -95,14 +96,14 @@ def _blocks(section: str) -> Iterator[Block]:
         if token.content:
             before = token.content
         if token.type == "inline" and (taken := _OF_A_PAGE.search(before)):
-            blocks = _blocks(PAGES[taken["page"]])
+            blocks = blocks_of(PAGES[taken["page"]])
             yield next(block for block in blocks if block.name == taken["name"])
 
 
 SECTIONS: Final = {
     title: blocks
     for title, text in {**_sections(), **PAGES}.items()
-    if (blocks := list(_blocks(text)))
+    if (blocks := list(blocks_of(text)))
 }
 
 
