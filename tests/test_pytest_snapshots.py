@@ -182,7 +182,7 @@ def test_snapshots_that_no_assertion_reads_are_kept(
     monkeypatch: pytest.MonkeyPatch,
     change: tuple[str, str, str],
 ) -> None:
-    """§13.12.8: of a fixture's recording, where no other test tells syrupy of such snapshots."""
+    """§13.12: of a fixture's recording, where no other test tells syrupy of such snapshots."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     suite = Suite(pytester)
     suite.write(test_it=FIXTURE)
@@ -201,7 +201,7 @@ def test_snapshots_that_no_assertion_reads_are_kept(
 def test_a_file_that_cannot_be_imported_costs_no_snapshot(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    """§13.12.8: neither its own nor those of the others, whether pytest runs these or not."""
+    """§13.12: neither its own nor those of the others, whether pytest runs these or not."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     suite = Suite(pytester)
     suite.write(test_it=FIXTURE, test_two=FIXTURE)

@@ -118,7 +118,7 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
 
 def test_the_contract_names_the_kinds_of_the_world_and_those_without_a_digest() -> None:
     """§2.3, §6.2: a kind that one of the tables forgets, or has too many, is found here."""
-    speaks = CONTRACT.partition("**§2.3 Who speaks.**")[2].partition("`limit.hit`")[0]
+    speaks = CONTRACT.partition("**§2.3 Origin of entries.**")[2].partition("`limit.hit`")[0]
     digested = CONTRACT.partition("### §6.2 ")[2].partition("as 64 hex")[0]
     without = re.findall(r"`([\w-]+\.\w+)`", digested.rpartition("all entries but")[2])
 
