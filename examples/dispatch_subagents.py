@@ -13,6 +13,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
+from refold.tools import file_tools
 
 TASKS = [
     {"objective": "Say what spawn.py shows.", "steps": ["read it", "say it"]},
@@ -35,7 +36,7 @@ SCRIPT: dict[str, Any] = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    tools = [refold.file_tools(Path(__file__).parent), "dispatch_subagents"]
+    tools = [file_tools(Path(__file__).parent), "dispatch_subagents"]
 
     recording = refold.record(
         "agent",

@@ -14,7 +14,16 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import answer_of, call_begins, call_ends, delegate_all, error_of, settings_of
+from refold.tools import (
+    DelegationTool,
+    Reference,
+    answer_of,
+    call_begins,
+    call_ends,
+    delegate_all,
+    error_of,
+    settings_of,
+)
 
 NAME = "second_opinion"
 SCHEMA = {
@@ -25,7 +34,7 @@ SCHEMA = {
 }
 
 
-def second_opinion(*, views: list[str]) -> refold.DelegationTool:
+def second_opinion(*, views: list[str]) -> DelegationTool:
     """Return the tool; each of `views` is how one of the agents looks at a question."""
 
     async def handler(run: refold.Run, arguments: dict[str, Any], /) -> list[str]:
@@ -65,13 +74,13 @@ def second_opinion(*, views: list[str]) -> refold.DelegationTool:
             for each in outcomes
         ]
 
-    return refold.DelegationTool(
+    return DelegationTool(
         name=NAME,
         description="Ask two agents who do not know of each other the same question.",
         parameters=SCHEMA,
         handler=handler,
         # How a subprocess child makes the same tool: this file, a name in it, and its arguments.
-        reference=refold.Reference(__name__, NAME, {"views": list(views)}),
+        reference=Reference(__name__, NAME, {"views": list(views)}),
     )
 
 

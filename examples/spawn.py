@@ -14,7 +14,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import SpawnProfile, with_profiles
+from refold.tools import SpawnProfile, file_tools, with_profiles
 
 PROFILES = {
     "researcher": SpawnProfile(system_prompt="Find facts in files.", tools=("search_text",)),
@@ -46,7 +46,7 @@ def main() -> None:
         "agent",
         {"agent": {"name": "lead", "system": system}, "task": "Explain spawn, and sing of it."},
         tools=[
-            refold.file_tools(Path(__file__).parent),
+            file_tools(Path(__file__).parent),
             refold.subagents("spawn", profiles=PROFILES),
         ],
         model=model,

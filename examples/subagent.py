@@ -14,6 +14,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
+from refold.tools import file_tools
 
 SCRIPT: dict[str, Any] = {
     "agent": [
@@ -30,7 +31,7 @@ SCRIPT: dict[str, Any] = {
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
     limits = refold.Limits(timeout_seconds=60)
-    tools = [refold.file_tools(Path(__file__).parent), refold.subagents("subagent", limits=limits)]
+    tools = [file_tools(Path(__file__).parent), refold.subagents("subagent", limits=limits)]
 
     recording = refold.record(
         "agent",

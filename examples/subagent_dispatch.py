@@ -15,7 +15,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay import render_text
-from refold.tools import load_session
+from refold.tools import file_tools, load_session
 
 HERE = Path(__file__).parent
 SCRIPT: dict[str, Any] = {
@@ -40,7 +40,7 @@ async def lead(run: refold.Run, task: str) -> str:
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
     agents = refold.subagents("subagent_dispatch", agents=HERE / "agents", caller="lead")
-    tools = [refold.file_tools(HERE), agents]
+    tools = [file_tools(HERE), agents]
 
     recording = refold.record(lead, "Report on spawn.py.", tools=tools, model=model)
 

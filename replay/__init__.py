@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from refold.replay.partial.drift_report import DriftReport as DriftReport
     from refold.replay.reexecute.report import ReplayReport as ReplayReport
     from refold.replay.resume.fork import Fork as Fork
+    from refold.replay.resume.open_ends import OpenEnds as OpenEnds, open_ends as open_ends
     from refold.replay.run.opened_run import delegation_tree as delegation_tree
     from refold.replay.run.run_node import RunNode as RunNode
     from refold.replay.run.tree_text import render_text as render_text

@@ -11,6 +11,7 @@ import refold
 from refold.api import replayer
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.models import ScriptedModel
+from refold.replay import open_ends
 from refold.tools.delegation.subagent import subagent_tool
 from tests.support.resumable import step
 from tests.support.resumable_session import noting, session
@@ -135,7 +136,7 @@ def test_resume_knows_the_delegation_tools_that_are_shipped(tmp_path: Path) -> N
     again = refold.resume(broken, delegating, tools=[double], model=model)
 
     assert again.ok, again.error
-    assert refold.open_ends(tmp_path / "b.jsonl").unfinished == ()
+    assert open_ends(tmp_path / "b.jsonl").unfinished == ()
     assert refold.verify(broken).complete
 
 

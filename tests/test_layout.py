@@ -130,6 +130,7 @@ _TESTED_ELSEWHERE: Final = {
     "engine/wire/parts/format.py": "a row: tests/proxy/test_fifth_format.py",
     "engine/wire/parts/spelled.py": "tests/engine/wire/test_spelling.py",
     "src/refold/__init__.py": "the public names: below",
+    "src/refold/errors.py": "the errors: below",
     "src/refold/cli/output/listed.py": "values: tests/cli/arguments/test_run_list.py",
     "src/refold/cli/output/printed.py": "values: tests/cli/schema/test_documents.py",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",

@@ -22,7 +22,10 @@ from refold.engine.errors import OptionRefused, RunFailed
 from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
+from refold.errors import LogExists
 from refold.options import _KINDS
+from refold.replay import open_ends
+from refold.tools import Policy
 from tests.support.loops import for_each
 
 CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
@@ -77,7 +80,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("models", {"small": "gpt-5"}, "openai:NAME"),
         ("models", ["openai:gpt-5"], "a dict"),
         ("seed", 1.5, "a number or a text"),
-        ("clock", 0, "a refold.FixedClock(…)"),
+        ("clock", 0, "a refold.testing.FixedClock(…)"),
         ("redaction", {"secrets": ["x"]}, "refold.Redaction(…)"),
         ("secrets", ["KEY"], "a dict"),
         ("secrets", {"KEY": 3}, "a dict of strings by name"),
@@ -111,9 +114,9 @@ def test_an_option_of_another_kind_is_refused_by_name(
     "call, option, value",
     [
         (refold.reexecute, "volatile", "x"),
-        (refold.replay_all, "session", "file.py:session"),
+        (refold.reexecute, "session", "file.py:session"),
         (refold.resume, "answers", ["yes"]),
-        (refold.replay_all, "volatile", [1]),
+        (refold.reexecute, "volatile", [1]),
         (refold.resume, "retry", "0#1"),
         (refold.resume, "retry", None),
         (refold.resume, "fail", {1}),
@@ -148,7 +151,7 @@ def test_what_replays_checks_its_options_too(
 
 def test_every_option_that_is_checked_is_one_of_a_call() -> None:
     """No row outlives its option."""
-    calls = [getattr(refold, call) for call in (*CALLS, "replay_all", "verify_all")]
+    calls = [getattr(refold, call) for call in (*CALLS, "verify")]
     known = {name for call in calls for name in inspect.signature(call).parameters}
 
     assert known >= _KINDS.keys()
@@ -199,7 +202,7 @@ def test_a_log_beside_children_of_another_run_is_refused(tmp_path: Path) -> None
     """Where only the root's log was removed, each child failed, and nobody knew why."""
     (tmp_path / "a.1.jsonl").touch()
 
-    with pytest.raises(refold.LogExists, match=r"refold rm --force .*a\.jsonl`, or choose"):
+    with pytest.raises(LogExists, match=r"refold rm --force .*a\.jsonl`, or choose"):
         refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert not (tmp_path / "a.jsonl").exists()
@@ -224,24 +227,23 @@ def test_the_result_of_a_child_that_failed_says_why(tmp_path: Path) -> None:
 
 
 LOOKS: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda _: refold.verify(None), "verify(path=…): expected a path, or a Recording"),  # type: ignore[arg-type]
-    (lambda _: refold.verify("~/a.jsonl"), "verify(path=…): expected a path without ~"),
+    (lambda _: refold.verify(None), "verify(log=…): expected a path, or a Recording"),  # type: ignore[call-overload]
+    (lambda _: refold.verify("~/a.jsonl"), "verify(log=…): expected a path without ~"),
     (lambda _: refold.fork("~/a.jsonl", 0, into="b"), "fork(log=…): expected a path without ~"),
     (lambda log: refold.diff(log, 3), "diff(b=…): expected a path, or a Recording; found int 3"),  # type: ignore[arg-type]
-    (lambda _: refold.state(b"x"), "state(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.state(b"x"), "state(log=…): expected a path"),  # type: ignore[call-overload]
     (lambda _: refold.why(None, 0), "why(log=…): expected a path"),  # type: ignore[arg-type]
     (lambda _: refold.delegation_tree(3), "delegation_tree(log=…): expected a path"),  # type: ignore[arg-type]
-    (lambda _: refold.open_ends(3), "open_ends(log=…): expected a path"),  # type: ignore[arg-type]
-    (lambda _: refold.replay_all(None), "replay_all(paths=…): expected a path"),  # type: ignore[arg-type]
-    (lambda _: refold.verify_all(None), "verify_all(paths=…): expected a path"),  # type: ignore[arg-type]
-    (lambda _: refold.verify_all([None]), "verify_all(paths=…): expected a path"),  # type: ignore[list-item]
-    (lambda _: refold.replay_all([3]), "replay_all(paths=…): expected a path"),  # type: ignore[list-item]
-    (lambda log: refold.state(log, "x"), "state(at=…): expected the seq of an entry"),  # type: ignore[arg-type]
+    (lambda _: open_ends(3), "open_ends(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.reexecute(None), "reexecute(log=…): expected a path"),  # type: ignore[call-overload]
+    (lambda _: refold.verify([None]), "verify(log=…): expected a path"),
+    (lambda _: refold.reexecute([3]), "reexecute(log=…): expected a path"),
+    (lambda log: refold.state(log, "x"), "state(at=…): expected the seq of an entry"),  # type: ignore[call-overload]
     (lambda log: refold.state(log, at=True), "state(at=…): expected the seq of an entry"),
     (lambda log: refold.why(log, 1.5), "why(seq=…): expected the seq of an entry"),  # type: ignore[arg-type]
-    (lambda _: refold.Policy(summary_bytes="x"), "Policy(summary_bytes=…): expected a whole"),  # type: ignore[arg-type]
-    (lambda _: refold.Policy(frame_bytes=0), "Policy(frame_bytes=…): expected a whole number of"),
-    (lambda _: refold.Policy(artifact_kinds=("x",)), "Policy(artifact_kinds=…): expected some"),
+    (lambda _: Policy(summary_bytes="x"), "Policy(summary_bytes=…): expected a whole"),  # type: ignore[arg-type]
+    (lambda _: Policy(frame_bytes=0), "Policy(frame_bytes=…): expected a whole number of"),
+    (lambda _: Policy(artifact_kinds=("x",)), "Policy(artifact_kinds=…): expected some"),
 ]
 
 
@@ -258,7 +260,7 @@ def test_what_looks_at_logs_refuses_by_name(
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("call", ["state", "open_ends", "resume", "drift", "delegation_tree"])
+@pytest.mark.parametrize("call", ["state", "resume", "drift", "delegation_tree"])
 def test_an_empty_log_is_said_to_be_empty(call: str, tmp_path: Path) -> None:
     """It is what a crash before the first line leaves."""
     (tmp_path / "a.jsonl").touch()
@@ -269,7 +271,7 @@ def test_an_empty_log_is_said_to_be_empty(call: str, tmp_path: Path) -> None:
 
 def test_no_log_and_no_program_are_refused_by_name() -> None:
     with pytest.raises(OptionRefused, match=r"reexecute\(log=…\): expected a path; found NoneType"):
-        refold.reexecute(None)  # type: ignore[arg-type]  # that is the point
+        refold.reexecute(None)  # type: ignore[call-overload]  # that is the point
     with pytest.raises(OptionRefused, match=r"record\(program=…\): expected a function.*NoneType"):
         refold.record(None)  # type: ignore[arg-type]  # that is the point
 
@@ -509,7 +511,7 @@ def test_whatever_takes_logs_takes_recordings(tmp_path: Path) -> None:
     recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     here = functools.partial(greet)  # no process is started for what none can import
-    assert refold.replay_all([recording], here).identical
+    assert refold.reexecute([recording], here).identical
     assert refold.diff(recording, recording.log).identical
 
 
@@ -571,6 +573,7 @@ def test_record_where_a_loop_runs_names_record_async(tmp_path: Path) -> None:
 _RIGHT = """
 import asyncio
 import refold
+from refold.tools import CallContext, Tool
 
 @refold.tool(effect="reads")
 def count(path: str, *, deep: bool = False) -> int:
@@ -581,10 +584,10 @@ async def fetch(url: str) -> list[str]:
     return [url]
 
 @refold.tool(effect="pure")
-def keyed(n: int, context: refold.CallContext | None = None) -> int:
+def keyed(n: int, context: CallContext | None = None) -> int:
     return n
 
-TOOLS: list[refold.Tool] = [count, fetch]
+TOOLS: list[Tool] = [count, fetch]
 
 async def main(run: refold.Run, paths: list[str]) -> int:
     first: int = await run.tool(count, path=paths[0], deep=True)
@@ -845,7 +848,7 @@ def recordings(log: str, before: refold.Recording) -> refold.Recording[list[str]
     again: Plan = refold.resume(log, plan).result()
     any_again: str = refold.resume(log).output["name"]
     refold.reexecute(log, words)
-    refold.replay_all([log], {"words": words, "length": length})
+    refold.reexecute([log], {"words": words, "length": length})
     number = refold.record(words, "a").result()  # refused: list[str] int
     number = refold.record(length, "a").output  # refused: None int
     again = refold.resume(log, words).result()  # refused: list[str] Plan
@@ -904,7 +907,7 @@ def test_a_wrong_call_has_a_traceback_of_two_lines(tmp_path: Path) -> None:
     """The caller's, and that of the decorator: what is below says nothing to who called."""
     (tmp_path / "a.jsonl").touch()
 
-    with pytest.raises(refold.LogExists) as raised:
+    with pytest.raises(LogExists) as raised:
         refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 
     assert len(raised.traceback) == 2

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
         InvalidDefError as InvalidDefError,
         ToolValidationError as ToolValidationError,
     )
+    from refold.engine.ports.ports import (
+        CallContext as CallContext,
+        Policy as Policy,
+        Reference as Reference,
+        Tool as Tool,
+    )
     from refold.engine.session import Session as Session
     from refold.tools.agents.agent_files import (
         AgentDef as AgentDef,

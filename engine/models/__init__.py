@@ -31,5 +31,10 @@ if TYPE_CHECKING:
         FunctionModel as FunctionModel,
         ScriptedModel as ScriptedModel,
     )
+    from refold.engine.ports.ports import (
+        Model as Model,
+        ModelReply as ModelReply,
+        ModelRequest as ModelRequest,
+    )
 else:
     __getattr__, __dir__, __all__ = names(__name__)

@@ -130,7 +130,7 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("limits", Limits | None, "refold.Limits(max_depth=…)"),
     ("own_tools", Iterable, "a list of tools"),
     ("part", int | None, "a number of tokens"),
-    ("policy", Policy, "a refold.Policy(…)"),
+    ("policy", Policy, "a refold.tools.Policy(…)"),
     ("shared", bool, "True or False"),
     ("runner", str, 'a runner\'s name, such as "subprocess"'),
 )

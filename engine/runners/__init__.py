@@ -17,3 +17,13 @@ To add one: implement `engine.ports.ports.ChildRunner`. A runner for every root 
 `shipped`, which commands and the contract suite `tests/contract/test_runners.py` read; one of your
 own is passed to `record(runners={…})`, and put into that suite.
 """
+
+from refold.engine.lazy import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from refold.engine.ports.ports import ChildRunner as ChildRunner
+    from refold.engine.runners.in_process import InProcess as InProcess
+    from refold.engine.runners.in_subprocess import InSubprocess as InSubprocess
+else:
+    __getattr__, __dir__, __all__ = names(__name__)

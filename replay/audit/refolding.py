@@ -7,6 +7,7 @@ raises an error. A torn tail ends the entries, because the state of a crashed ru
 
 from collections import deque
 from os import PathLike, fspath
+from typing import overload
 
 import attrs
 
@@ -45,18 +46,36 @@ class Refolded:
         return self.digest == self.recorded_digest
 
 
-def state(log: str | PathLike[str], at: int | None = None) -> RunState:
+@overload
+def state(log: str | PathLike[str], at: int | None = None) -> RunState: ...
+
+
+@overload
+def state(log: str | PathLike[str], at: int, to: int) -> tuple[Difference, ...]: ...
+
+
+def state(
+    log: str | PathLike[str], at: int | None = None, to: int | None = None
+) -> RunState | tuple[Difference, ...]:
     """Return the state after the entry of seq `at`; by default after the last one.
 
-    A negative `at` counts from the end: -1 is the last entry, -2 the one before.
+    With `to`, return where the state after that entry differs from the one after `at`, as JSON
+    pointers into the states.  A negative number counts from the end: -1 is the last entry, -2 the
+    one before.
 
     Raises:
         EntryMissing: the log has no such entry.
         LogDamaged: an entry up to there does not verify.
     """
+    if to is not None:
+        return differences(state_json(_state(log, at)), state_json(_state(log, to, "to")))
+    return _state(log, at)
+
+
+def _state(log: str | PathLike[str], at: int | None, name: str = "at") -> RunState:
     path = fspath(log_path("state", log))
     if at is not None:
-        check_seq("state", "at", at)
+        check_seq("state", name, at)
     at = -1 if at is None else at
     fold = Fold()
     waiting: deque[Entry] = deque()  # of those at the end, how many there are is not known yet
@@ -70,18 +89,6 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState:
     if at >= 0 or fold.entries == 0:
         raise EntryMissing(path, at, fold.entries + len(waiting))
     return fold.state()
-
-
-def state_diff(log: str | PathLike[str], before: int, after: int) -> tuple[Difference, ...]:
-    """Return where the state after entry `after` differs from the one after entry `before`.
-
-    As JSON pointers into the states; both numbers as `state` takes them, in either order.
-
-    Raises:
-        EntryMissing: the log has no such entry.
-        LogDamaged: an entry up to there does not verify.
-    """
-    return differences(state_json(state(log, before)), state_json(state(log, after)))
 
 
 def refold_log(log: str | PathLike[str]) -> Refolded:

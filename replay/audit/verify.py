@@ -186,7 +186,7 @@ def verify(
     """
     reports: list[LogReport] = []
     checks: dict[str, _Check] = {}
-    path = log_path("verify", path, "path")
+    path = log_path("verify", path)
     signature = SignatureCheck(path, None if trust is None else Path(trust))
     waiting = deque([(path, _Bond(head=expect_head, signature=signature))])
     folder = (beside or _listed(path)) if tree else None

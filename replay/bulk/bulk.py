@@ -55,7 +55,7 @@ Execute = Callable[[Path], LogResult]
 
 
 def find_logs(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], call: str = "replay_all"
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], call: str = "reexecute"
 ) -> list[Path]:
     """Return the logs that `paths` name: files as given, and all root logs below folders.
 
@@ -71,7 +71,7 @@ def find_logs(
     found: dict[Path, None] = {}
     if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
         paths = [paths]
-    given = [log_path(call, path, "paths") for path in paths]
+    given = [log_path(call, path) for path in paths]
     for path in given:
         if path.is_dir():
             found |= dict.fromkeys(_below(path))

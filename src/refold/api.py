@@ -1,4 +1,4 @@
-"""The calls of `refold` that join the folders: `record`, `reexecute`, `replay_all` and their like.
+"""The calls of `refold` that join the folders: `record`, `reexecute`, `verify` and their like.
 
 The engine knows no tool and replay knows none either; here the tools that Refold ships are added to
 those that are given, and plain functions become tools.
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import attrs
 
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 LogPath = str | os.PathLike[str]
 """A path, or a `Recording`, which represents its log."""
+Logs = list[Any] | tuple[LogPath, ...]
+"""Logs and folders; a list of paths of any kind."""
 
 
 @names_nearest
@@ -319,7 +321,7 @@ def _replayer_elsewhere(
     return _replayer(named(program), needed, (), known)
 
 
-@names_nearest
+@overload
 def reexecute(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -327,28 +329,180 @@ def reexecute(
     tools: Tools = (),
     session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
-) -> "refold.replay.ReplayReport":
+) -> "refold.replay.ReplayReport": ...
+
+
+@overload
+def reexecute(
+    log: Logs,
+    program: "ProgramOf | Reference | str | Programs | None" = None,
+    *,
+    tools: Tools = (),
+    session: "SessionPort | None" = None,
+    volatile: Iterable[str] = (),
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    timeout_seconds: float | None = None,
+    executor: Executor | None = None,
+    on_verdict: "Callable[[refold.replay.LogResult], None] | None" = None,
+) -> "refold.replay.BulkReport": ...
+
+
+@names_nearest
+def reexecute(
+    log: Any,
+    program: Any = None,
+    *,
+    tools: Tools = (),
+    session: "SessionPort | None" = None,
+    volatile: Iterable[str] = (),
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    timeout_seconds: float | None = None,
+    executor: Executor | None = None,
+    on_verdict: Callable[[Any], None] | None = None,
+) -> Any:
     """Run the program of `log` again with the recorded results, and compare.
 
     Only programs and delegation tools are executed.  Pass as `tools` your own delegation tools,
-    and tools with typed results that the program calls by name.  If the run had a session, pass as
-    `session` a new one with the same reducers, unless it held only plans.  `volatile` adds paths
-    that are not compared, such as `tool:fetch/arguments/ts`, to those in the log.
+    and tools with typed results that the program calls by name.
 
     The hash chain and the heads of children are verified as well.  `verify` also checks that
     the entries are consistent (CONTRACT.md §5.2); `refold replay` calls it first.
 
+    Args:
+        log: A log; or a list of logs and folders, which mean all root logs below them. Those are
+            replayed in parallel, in separate processes, and the other arguments can be given.
+        program: The program, or with a list several by their names in the logs.  Not needed for
+            programs that come with Refold.
+        tools: See above.
+        session: A new session with the same reducers, if the run had one, unless it held only
+            plans.  In other processes, its `factory` makes them.
+        volatile: Paths that are not compared, such as `tool:fetch/arguments/ts`, in addition to
+            those in the log.
+        jobs: The number of logs at once; by default the number of processors, or of the
+            executor's workers.  It is 1, in this process, if another process cannot import the
+            programs, the tools or the session.
+        fail_fast: Whether to stop at the first log that differs.
+        timeout_seconds: The wall time for one log; then its row is `timed out`.
+        executor: A `concurrent.futures.Executor` that gets the logs in chunks, Python's own or a
+            cluster's (`Client.get_executor()` of Dask).  Its workers need the logs under the same
+            paths, and import the programs.  The rows and their order do not change.
+        on_verdict: A function that is called with each row as soon as it is known.
+
     Raises:
-        LogError: the log does not exist or is damaged.
+        LogError: the log does not exist or is damaged.  In a list, its row says that it is damaged.
         ProgramNotFound: no program was passed, and the log's program does not come with Refold.
         ToolNeeded: a tool is missing in `tools`.
+        UsageError: the function was called incorrectly; or `timeout_seconds` or `executor` is given
+            for programs, tools or a session that another process cannot import; or the workers do
+            not find the logs.
     """
-    options = locals()
+    many = {
+        "jobs": jobs, "fail_fast": fail_fast, "timeout_seconds": timeout_seconds,
+        "executor": executor, "on_verdict": on_verdict,
+    }  # fmt: skip
+    given: dict[str, Any] = {"tools": tools, "session": session, "volatile": volatile}
+    if _are_logs("reexecute", log, many):
+        return _replay_all(log, program, given, many)
     with holding():  # all looks at the log read it once
-        given = _given("reexecute", **options)
+        given = _given("reexecute", program, log=log, **given)
         from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
         return replay.reexecute(program=program, **given)
+
+
+def _are_logs(call: str, log: object, many: Mapping[str, Any]) -> bool:
+    """Return whether `log` is a list of logs; refuse options of a list for one log."""
+    are_many = isinstance(log, Iterable) and not isinstance(log, str | os.PathLike)
+    for name, value in many.items():
+        if value not in (None, False) and not are_many:
+            raise OptionRefused(call, name, "nothing for one log; it is for a list", shown(value))
+    return are_many
+
+
+def _replay_all(
+    logs: Any, program: Any, given: Mapping[str, Any], many: Mapping[str, Any]
+) -> "refold.replay.BulkReport":
+    from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
+
+    check_may_start("reexecute")
+    executor, on_verdict = many["executor"], many["on_verdict"]
+    ready = checked("reexecute", **given, executor=executor, on_verdict=on_verdict)
+    execute = _replayer(named(program), ready["tools"], tuple(ready["volatile"]), given["session"])
+    how = Schedule(**{name: many[name] for name in ("jobs", "fail_fast", "timeout_seconds")})
+    return replay_logs(find_logs(logs, "reexecute"), execute, how, executor, on_verdict)
+
+
+@overload
+def verify(
+    log: LogPath, *, expect_head: str | None = None, trust: LogPath | None = None
+) -> "refold.replay.Verification": ...
+
+
+@overload
+def verify(
+    log: Logs,
+    *,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    executor: Executor | None = None,
+    on_verdict: "Callable[[refold.replay.Verification], None] | None" = None,
+) -> "tuple[refold.replay.Verification, ...]": ...
+
+
+@names_nearest
+def verify(
+    log: Any,
+    *,
+    expect_head: str | None = None,
+    trust: LogPath | None = None,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    executor: Executor | None = None,
+    on_verdict: Callable[[Any], None] | None = None,
+) -> Any:
+    """Verify a log and all logs below it; execute nothing.  Damage is reported, never raised.
+
+    Args:
+        log: A log; or a list of logs and folders, which mean all root logs below them.  A list
+            gives one result for each root log, in the order of the logs.  A log that cannot be read
+            is not intact, and does not stop the others.
+        expect_head: A head of one log, kept elsewhere: with it, an unsealed log can be complete,
+            and a different head is damage.
+        trust: A file of allowed signers (ssh-keygen(1)): without it, nothing is authentic.
+        jobs: The number of processes; by default, processes are started only for thousands of logs.
+        timeout_seconds: The wall time for one log; then it is not intact.
+        executor: As for `reexecute`.
+        on_verdict: As for `reexecute`.
+
+    Raises:
+        ProgramMissing: `trust` is given, the log is signed, and `ssh-keygen` is missing or too old.
+        LogMissing: the log, or a path of the list, does not exist, or has no logs.
+        LogNameRefused: `log` does not end in `.jsonl`; a packed log is opened first.
+        LogUnsupported: the log was written by a newer version.
+        SignersRefused: the file of allowed signers cannot be read.
+        UsageError: the function was called incorrectly.
+    """
+    many = {
+        "jobs": jobs, "timeout_seconds": timeout_seconds, "executor": executor,
+        "on_verdict": on_verdict,
+    }  # fmt: skip
+    if not _are_logs("verify", log, many):
+        from refold.replay.audit import verify as one  # noqa: PLC0415 - as in `reexecute`
+
+        return one.verify(log, expect_head=expect_head, trust=trust)
+    if expect_head is not None or trust is not None:
+        name, value = ("trust", trust) if expect_head is None else ("expect_head", expect_head)
+        raise OptionRefused("verify", name, "nothing for a list; it is for one log", shown(value))
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
+    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
+
+    checked("verify", executor=executor, on_verdict=on_verdict)
+    how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
+    return verify_logs(find_logs(log, "verify"), how, executor, on_verdict)
 
 
 @names_nearest
@@ -392,7 +546,7 @@ def resume(
         clock: As for `record`.
         session: A new session with the same reducers, if the run had one.
         durability: As for `record`.
-        answers: Answers to open questions, by key; see `refold.open_ends`.
+        answers: Answers to open questions, by key; see `refold.replay.open_ends`.
         by: The name of the person who answers.
         ask: As for `record`.
         retry: Keys of effects in doubt that run again.
@@ -442,95 +596,6 @@ def resume(
         durability=durability,
     )
     return _replayed(recording, program, given["tools"], session, check)
-
-
-@names_nearest
-def replay_all(
-    paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
-    program: (
-        "ProgramOf | Reference | str | Mapping[str, ProgramOf | Reference | str] | None"
-    ) = None,
-    *,
-    tools: Tools = (),
-    session: "SessionPort | None" = None,
-    volatile: Iterable[str] = (),
-    jobs: int | None = None,
-    fail_fast: bool = False,
-    timeout_seconds: float | None = None,
-    executor: Executor | None = None,
-    on_verdict: "Callable[[refold.replay.LogResult], None] | None" = None,
-) -> "refold.replay.BulkReport":
-    """Replay many logs in parallel, in separate processes.
-
-    Args:
-        paths: Logs, and folders, which mean all root logs below them.
-        program: The program, or several by their names in the logs.  Not needed for programs that
-            come with Refold.
-        tools: As for `reexecute`.
-        session: A session with the reducers of the runs.  Each run that had a session gets an
-            empty one with the same reducers.  In other processes, its `factory` makes them.
-        volatile: As for `reexecute`, for all logs.
-        jobs: The number of logs at once; by default the number of processors, or of the
-            executor's workers.  It is 1, in this process, if another process cannot import the
-            programs, the tools or the session.
-        fail_fast: Whether to stop at the first log that differs.
-        timeout_seconds: The wall time for one log; then its row is `timed out`.
-        executor: A `concurrent.futures.Executor` that gets the logs in chunks, Python's own or a
-            cluster's (`Client.get_executor()` of Dask).  Its workers need the logs under the same
-            paths, and import the programs.  The rows and their order do not change.
-        on_verdict: A function that is called with each row as soon as it is known.
-
-    Raises:
-        LogMissing: a path does not exist, or has no logs.
-        ProgramNotFound: a program that was passed cannot be imported.  If the program of a log was
-            not passed, its row reports that.
-        UsageError: the function was called incorrectly; or `timeout_seconds` or `executor` is given
-            for programs, tools or a session that another process cannot import; or the workers do
-            not find the logs.
-    """
-    from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
-
-    check_may_start("replay_all")
-    spread = {"executor": executor, "on_verdict": on_verdict}
-    ready = checked("replay_all", tools=tools, session=session, volatile=volatile, **spread)
-    execute = _replayer(named(program), ready["tools"], tuple(ready["volatile"]), session)
-    how = Schedule(jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds)
-    return replay_logs(find_logs(paths), execute, how, executor, on_verdict)
-
-
-@names_nearest
-def verify_all(
-    paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
-    *,
-    jobs: int | None = None,
-    timeout_seconds: float | None = None,
-    executor: Executor | None = None,
-    on_verdict: "Callable[[refold.replay.Verification], None] | None" = None,
-) -> "tuple[refold.replay.Verification, ...]":
-    """Verify many logs and all runs below them; execute nothing.
-
-    Returns the result of `verify` for each root log, in the order of the logs.  A log that cannot
-    be read is not intact, and does not stop the others.
-
-    Args:
-        paths: As for `replay_all`.
-        jobs: The number of processes; by default, processes are started only for thousands of logs.
-        timeout_seconds: The wall time for one log; then it is not intact.
-        executor: As for `replay_all`.
-        on_verdict: As for `replay_all`.
-
-    Raises:
-        LogMissing: a path does not exist, or has no logs.
-        UsageError: the function was called incorrectly.
-    """
-    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
-    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
-
-    checked("verify_all", executor=executor, on_verdict=on_verdict)
-    how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
-    return verify_logs(find_logs(paths, "verify_all"), how, executor, on_verdict)
 
 
 def replayer(

@@ -64,7 +64,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "check": _BOOL,
     "children": _BOOL,
     "clock": _Kind(
-        _has("time_us"), "a refold.FixedClock(…), or an object with the same attributes"
+        _has("time_us"), "a refold.testing.FixedClock(…), or an object with the same attributes"
     ),
     "compare": _MAPPING,
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),

@@ -18,6 +18,7 @@ from refold.adapters.foreign import (
 )
 from refold.engine.encoding.plain import without_empty
 from refold.engine.events.outcome import Usage
+from refold.engine.models import ModelReply
 from refold.engine.models.endpoint import failure_of
 
 
@@ -34,9 +35,9 @@ def test_its_work_is_done_on_the_host_and_never_in_a_replay(tmp_path: Path) -> N
         of_work.append(asyncio.get_running_loop())
         return [1]
 
-    async def answer() -> refold.ModelReply:
+    async def answer() -> ModelReply:
         of_work.append(asyncio.get_running_loop())
-        return refold.ModelReply(message={"role": "assistant", "content": "ok"}, usage=Usage())
+        return ModelReply(message={"role": "assistant", "content": "ok"}, usage=Usage())
 
     async def program(run: refold.Run, _input: None) -> list[Any]:
         of_programs.append(asyncio.get_running_loop())

@@ -30,6 +30,7 @@ from pydantic_ai.toolsets import FunctionToolset
 import refold
 from refold.adapters.pydantic_ai import Refold
 from refold.engine.log.reader import read_entries
+from refold.testing import FixedClock
 from tests.adapters.conftest import asked_once
 from tests.support.model_server import ModelServer
 
@@ -423,7 +424,7 @@ def test_messages_may_be_the_output(record: Callable[..., refold.Recording]) -> 
         second = await agent.run("again", message_history=first.all_messages())
         return json.loads(second.all_messages_json())
 
-    clock = refold.FixedClock(dt.datetime(2026, 1, 2, tzinfo=dt.UTC))
+    clock = FixedClock(dt.datetime(2026, 1, 2, tzinfo=dt.UTC))
     recording = record(ask, clock=clock)
 
     parts = [part for message in recording.output for part in message["parts"]]

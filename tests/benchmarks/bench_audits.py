@@ -20,7 +20,7 @@ import resource, sys
 import refold
 from tests.support.bulk_programs import doubling_often
 logs = sorted(__import__("pathlib").Path(sys.argv[1]).iterdir())[: int(sys.argv[2])]
-assert refold.replay_all(logs, doubling_often, jobs=2).identical
+assert refold.reexecute(logs, doubling_often, jobs=2).identical
 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
     print(resource.getrusage(who).ru_maxrss / 1024)
 """
@@ -37,7 +37,7 @@ def jobs(folder: Path) -> list[Job]:
             assert row.result == "identical"
 
     def apart(count: int | None, executor: Executor | None = None) -> None:
-        report = refold.replay_all(logs, doubling_often, jobs=count, executor=executor)
+        report = refold.reexecute(logs, doubling_often, jobs=count, executor=executor)
         assert report.identical
         assert [row.log for row in report.logs] == [str(log) for log in logs]
 
@@ -50,7 +50,7 @@ def jobs(folder: Path) -> list[Job]:
         Job(name=one, run=lambda: apart(1), count=_LOGS, clock=WALL),
         Job(name=two, run=lambda: apart(min(2, os.cpu_count() or 1)), base=one, count=_LOGS,
             clock=WALL, goal="at most 0.56×"),
-        Job(name="… verified alone", run=lambda: refold.verify_all(logs, jobs=1), base=base,
+        Job(name="… verified alone", run=lambda: refold.verify(logs, jobs=1), base=base,
             count=_LOGS, clock=WORK),
     ]  # fmt: skip
     executor = _dask()

@@ -21,6 +21,7 @@ from refold.engine.log.names import NAME_MAX
 from refold.engine.log.pack import pack
 from refold.engine.log.salvaging import salvage
 from refold.page.document import page
+from refold.replay import open_ends
 from refold.replay.audit.refolding import refold_log
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
@@ -69,13 +70,13 @@ def _compared(log: Path, folder: Path) -> bool:
 
 IN_PYTHON: Final[dict[str, Reader]] = {
     "verify": lambda log, _: refold.verify(log).intact,
-    "verify a packed log": lambda log, to: refold.verify_all(pack(log, to / "a.refold"))[0].intact,
+    "verify a packed log": lambda log, to: refold.verify([pack(log, to / "a.refold")])[0].intact,
     "salvage": lambda log, to: salvage(_torn(log, to), to / "new.jsonl").head,
     "delegation tree": lambda log, _: render_text(refold.delegation_tree(log), volatile=True),
     "log snapshot": lambda log, _: log_text(log),
     "state": lambda log, _: refold.state(log),
     "state digest": lambda log, _: refold_log(log).agrees,
-    "state diff": lambda log, _: refold.state_diff(log, 0, -1),
+    "state diff": lambda log, _: refold.state(log, 0, -1),
     "why": lambda log, _: refold.why(log, -1),
     "diff": lambda log, _: refold.diff(log, log).identical,
     "reexecute": lambda log, _: refold.reexecute(log, at_edge, tools=TOOLS).identical,
@@ -91,7 +92,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "explore": lambda log, _: refold.explore(log, at_edge, orders=20).identical,
     "sensitivity": lambda log, _: refold.sensitivity(log, at_edge, errors=True).calls,
     "resume": lambda log, to: refold.resume(_torn(log, to), at_edge, **_GIVEN).ok,
-    "open ends": lambda log, to: not refold.open_ends(_torn(log, to)).doubts,
+    "open ends": lambda log, to: not open_ends(_torn(log, to)).doubts,
     "page": lambda log, _: page(log).document,
     "page of two runs": lambda log, _: page(log, log, content=False).document,
 }

@@ -23,6 +23,7 @@ from tests.support.loops import for_each
 _PACKAGES = (
     "refold",
     "refold.engine.models",
+    "refold.engine.runners",
     "refold.engine.session",
     "refold.replay",
     "refold.testing",

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import attrs
 
-from refold import DelegationTool
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import UNDIGESTED
 from refold.engine.log.reader import read_entries
@@ -34,6 +33,7 @@ from refold.engine.session import Session
 from refold.replay.difference.volatile import stable
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.reexecute import reexecute
+from refold.tools import DelegationTool
 from tests.mutations.bases import BASES, LEAVES, Base, Note
 from tests.mutations.operators import OPERATORS, Operator, marked
 from tests.mutations.programs import random_base

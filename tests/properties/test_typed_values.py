@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import refold
 from refold.engine.encoding.plain import to_json
+from refold.testing import FixedClock
 from tests.support.typed_programs import (
     SEEN,
     Colour,
@@ -30,7 +31,7 @@ from tests.support.typed_programs import (
 )
 from tests.support.unfinished import cut
 
-CLOCK = refold.FixedClock()
+CLOCK = FixedClock()
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 MOMENTS = st.datetimes(timezones=st.sampled_from([dt.UTC, dt.timezone(dt.timedelta(hours=-3.5))]))

@@ -16,6 +16,7 @@ import refold
 from refold import Delegation, PlainRun, Run, tool
 from refold.engine.log.reader import read_entries
 from refold.engine.recording import workers
+from refold.errors import ChildStopped, InDoubt
 from refold.replay.partial.sources import Sources
 
 SECONDS = 30.0
@@ -162,7 +163,7 @@ def test_a_program_that_is_deaf_to_errors(tmp_path: Path, program: Any, kind: st
 
     ended = _ended(lambda: refold.resume(log, program, tools=[look, pay]))
 
-    error = refold.InDoubt if kind == "tool.returned" else refold.ChildStopped
+    error = InDoubt if kind == "tool.returned" else ChildStopped
     assert isinstance(ended, error)
     last = [entry.kind for entry in read_entries(log)][-1]
     assert last == ("tool.called" if kind == "tool.returned" else "run.resumed")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold.testing import FixedClock
 from tests.support.resumable import TOOLS, step
 from tests.support.unfinished import cut, rows_of
 
@@ -37,7 +38,7 @@ async def deprecated(run: refold.Run, n: int) -> Any:
 
 
 def _recorded(program: Any, log: Path, argument: Any = 1) -> refold.Recording:
-    return refold.record(program, argument, log=log, tools=TOOLS, clock=refold.FixedClock(), seed=1)
+    return refold.record(program, argument, log=log, tools=TOOLS, clock=FixedClock(), seed=1)
 
 
 def test_a_new_run_goes_the_new_way_and_says_so(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import psutil
 import pytest
 
 import refold
+from refold.replay import open_ends
 from tests.support import crash_programs
 from tests.support.crash_programs import PROGRAMS, pay, step
 from tests.support.loops import some
@@ -169,7 +170,7 @@ def _killed_with_children(program: str, tmp_path: Path, lines: int, output: Any)
     if b"run.finished" in lines_of(run.log)[-1]:
         return False  # it was faster
     done, begun = run.done(), run.begun()
-    doubts = {(doubt.tool, doubt.arguments["n"]) for doubt in refold.open_ends(run.log).doubts}
+    doubts = {(doubt.tool, doubt.arguments["n"]) for doubt in open_ends(run.log).doubts}
 
     again = run.finish("resume")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import refold
 from refold import Delegation, PlainRun, Run, tool
+from refold.replay import open_ends
 
 CHILDREN = 10
 STEPS = 3
@@ -127,7 +128,7 @@ def main(verb: str, name: str, log: str, runner: str) -> None:
     if verb == "record":
         found = refold.record(program, ledger, log=log, tools=tools, runner=runner, seed=1)
     else:
-        keys = [doubt.key for doubt in refold.open_ends(log).doubts]
+        keys = [doubt.key for doubt in open_ends(log).doubts]
         found = refold.resume(
             log, program, tools=tools, runner=runner, retry=keys, max_attempts=1000
         )

@@ -7,7 +7,7 @@ import refold
 from refold.engine.models import ScriptedModel
 from refold.engine.ports.ports import Reference
 from refold.engine.session import Session
-from refold.tools import MarkdownSection, Prompt, PromptRegistry
+from refold.tools import MarkdownSection, Prompt, PromptRegistry, file_tools
 
 _AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 _SCRIPT: dict[str, Any] = {
@@ -71,7 +71,7 @@ async def lead(run: refold.Run, _input: Any) -> dict[str, Any]:
 def recorded(log: Path, runner: str, **options: Any) -> refold.Recording:
     """Record `lead`, its children on `runner`."""
     tools = [
-        refold.file_tools(_AGENTS),
+        file_tools(_AGENTS),
         ["spawn", "subagent", "dispatch_subagents"],
         refold.subagents("subagent_dispatch", agents=_AGENTS, caller="lead"),
         refold.subagents("dispatch_subagent", prompts=prompts()),

@@ -9,10 +9,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from refold import Delegation, DelegationTool, Limits, PlainRun, Run, tool
+from refold import Delegation, Limits, PlainRun, Run, tool
 from refold.engine.errors import ToolError
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Reference
+from refold.tools import DelegationTool
 
 executed: list[tuple[str, Any]] = []
 """What the tools did, in this process."""

@@ -10,6 +10,7 @@ import pytest
 import refold
 from refold.engine.ports.ports import Program, Reference
 from refold.testing.reproduce import program_words, replay_command, shown
+from refold.tools import Tool
 from refold.tools.delegation.subagent import subagent_tool
 
 HERE = Path(__file__).parent
@@ -82,7 +83,7 @@ def test_a_partial_has_no_name() -> None:
     ],
 )
 def test_tools_are_named_where_a_replay_needs_their_types(
-    given: Program | str, tools: list[refold.Tool], command: str | None
+    given: Program | str, tools: list[Tool], command: str | None
 ) -> None:
     """Not those that it never asks, nor those that Refold ships."""
     found = replay_command(given, tools, HERE, has_session=False)

@@ -204,7 +204,7 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("model", str, "a name given to record(models=…)"),
     ("parameters", Mapping, "a dict, such as {'max_tokens': 8000}"),
     ("limits", Limits | None, "refold.Limits(…)"),
-    ("policy", Policy, "refold.Policy(…)"),
+    ("policy", Policy, "refold.tools.Policy(…)"),
     ("runner", str, 'a runner\'s name, such as "subprocess"'),
 )
 _STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row].also))

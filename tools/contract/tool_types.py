@@ -327,7 +327,8 @@ def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:
     if is_tool(thing):
         return thing  # type: ignore[return-value]  # seen by its attributes
     if _is_meant_as_tool(thing) and (missing := [one for one in _PARTS if not hasattr(thing, one)]):
-        why = f"a tool of one's own has all members of refold.Tool; it lacks {', '.join(missing)}"
+        lacks = ", ".join(missing)
+        why = f"a tool of one's own has all members of refold.tools.Tool; it lacks {lacks}"
         raise ToolRefused(str(getattr(thing, "name", thing))[:60], "tools", why)
     if not callable(thing):
         why = "neither a tool nor a function: pass one of these"

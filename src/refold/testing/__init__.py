@@ -1,4 +1,4 @@
-"""Implements the fixtures `refold_run`, `refold_command` and `refold_models`.
+"""The fixtures `refold_run`, `refold_command` and `refold_models`, and what else tests use.
 
 A test's programs and requests flow in; recordings flow out on the first run, and from them replays.
 `refold.pytest_plugin` starts and ends all this. Imports `refold.api`, `proxy`, `programs`, `replay`
@@ -19,6 +19,9 @@ from refold.engine.lazy import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from refold.engine.models.scripted import FunctionModel as FunctionModel
+    from refold.engine.models.scripted import ScriptedModel as ScriptedModel
+    from refold.engine.ports.clock import FixedClock as FixedClock
     from refold.testing.refold_command import RanCommand as RanCommand
     from refold.testing.refold_command import RefoldCommand as RefoldCommand
     from refold.testing.refold_models import RefoldModels as RefoldModels

@@ -12,6 +12,7 @@ import pytest
 import refold
 from refold import tools
 from refold.engine.encoding.parameters import names_nearest
+from refold.tools import Policy
 from tests.support.loops import for_each
 
 api: Any = refold
@@ -62,7 +63,7 @@ TEXTS: list[Callable[[Any], object]] = [
     lambda given: tools.run_command_tool(".", allow=given),
     lambda given: tools.run_command_tool(".", allow=["ls"], environment=given),
     lambda given: tools.Config(disabled=given),
-    lambda given: refold.Policy(artifact_kinds=given),
+    lambda given: Policy(artifact_kinds=given),
 ]
 
 

@@ -284,5 +284,5 @@ def test_an_approval_is_true_or_false_and_nothing_else(answer: Any, tmp_path: Pa
     recording = refold.record(pays, 1, log=log, tools=[pay], ask=lambda _question: answer)
 
     assert recording.status == "suspended"
-    with pytest.raises(refold.AnswerRefused):
+    with pytest.raises(AnswerRefused):
         refold.resume(log, pays, tools=[pay], answers={recording.questions[0].key: answer})

@@ -21,6 +21,8 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.program_types import PLAIN, types_of
 from refold.engine.ports.programs import load
 from refold.engine.secrets.redaction import Redaction
+from refold.errors import LogExists, TypeRefused, ValueRefused
+from refold.tools import Reference
 
 
 class Colour(enum.Enum):
@@ -156,7 +158,7 @@ def test_an_input_that_does_not_fit_is_refused_before_anything_is_written(
     """With the program, the place, what was expected and found, and what to do."""
     log = tmp_path / "a.jsonl"
 
-    with pytest.raises(refold.ValueRefused) as refused:
+    with pytest.raises(ValueRefused) as refused:
         refold.record(annotated(Ticket, None), value, log=log)
 
     error = refused.value
@@ -173,11 +175,11 @@ def test_what_is_wrong_with_the_call_is_said_before_what_is_wrong_with_the_log(
     """The program first, then its input, then the log that is there already."""
     log = refold.record(annotated(int, int), 1, log=tmp_path / "a.jsonl").log
 
-    with pytest.raises(refold.TypeRefused):
+    with pytest.raises(TypeRefused):
         refold.record(annotated(bytes, int), "x", log=log)
-    with pytest.raises(refold.ValueRefused):
+    with pytest.raises(ValueRefused):
         refold.record(annotated(int, int), "x", log=log)
-    with pytest.raises(refold.LogExists):
+    with pytest.raises(LogExists):
         refold.record(annotated(int, int), 1, log=log)
 
 
@@ -195,7 +197,7 @@ def test_an_output_that_does_not_fit_fails_the_run(tmp_path: Path) -> None:
     )
     with pytest.raises(refold.RunFailed) as failed:
         recording.result()
-    assert isinstance(failed.value.__cause__, refold.ValueRefused)
+    assert isinstance(failed.value.__cause__, ValueRefused)
     assert refold.reexecute(recording, program).identical
 
 
@@ -273,9 +275,9 @@ def test_a_type_that_cannot_be_read_is_refused(kind: Any, why: str, tmp_path: Pa
     """Before anything is recorded; in the place of the input, or of the output."""
     log = tmp_path / "a.jsonl"
 
-    with pytest.raises(refold.TypeRefused) as given:
+    with pytest.raises(TypeRefused) as given:
         refold.record(annotated(kind, Any), log=log)
-    with pytest.raises(refold.TypeRefused) as returned:
+    with pytest.raises(TypeRefused) as returned:
         refold.record(annotated(Any, kind), log=log)
 
     assert why in given.value.why
@@ -323,14 +325,14 @@ def test_annotations_are_read_late(tmp_path: Path) -> None:
     source = tmp_path / "late.py"
     source.write_text(_LATE)
     names = ("early", "inner", "unknown", "Late")
-    early, inner, unknown, late = (load(refold.Reference(str(source), name)) for name in names)
+    early, inner, unknown, late = (load(Reference(str(source), name)) for name in names)
 
     outer = refold.record(early, {"id": 1}, log=tmp_path / "a.jsonl")
     local = refold.record(inner(), {"id": 2}, log=tmp_path / "b.jsonl")
 
     assert outer.result() == late(1)
     assert (type(local.result()).__name__, local.result().id) == ("Local", 2)
-    with pytest.raises(refold.TypeRefused, match=r"parameter 'given': .*'Nowhere' is not defined"):
+    with pytest.raises(TypeRefused, match=r"parameter 'given': .*'Nowhere' is not defined"):
         refold.record(unknown, {"id": 1})
 
 
@@ -339,7 +341,7 @@ def test_a_run_in_the_place_of_the_input_is_said() -> None:
 
     async def swapped(ticket: Ticket, run: refold.Run) -> None: ...
 
-    with pytest.raises(refold.TypeRefused, match=r"'run': define it as swapped\(run, input\)"):
+    with pytest.raises(TypeRefused, match=r"'run': define it as swapped\(run, input\)"):
         refold.record(swapped, None)
 
 
@@ -376,7 +378,7 @@ def _wrapped(*given: Any) -> Any:
         functools.partial(_third, "x"),
         _wrapped,
         f"{__name__}:plain_program",
-        refold.Reference(__name__, "plain_program"),
+        Reference(__name__, "plain_program"),
     ],
     ids=["plain", "object", "method", "partial", "wrapped", "name", "reference"],
 )

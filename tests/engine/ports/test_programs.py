@@ -175,7 +175,7 @@ def test_many_logs_of_such_programs_need_theirs(tmp_path: Path) -> None:
         own.__name__ = own.__qualname__ = name
         record(own, log=tmp_path / f"{name}.jsonl")
 
-    rows = refold.replay_all(tmp_path).logs
+    rows = refold.reexecute([tmp_path]).logs
     assert [row.result for row in rows] == ["program needed"] * len(SHIPPED)
 
 

@@ -626,7 +626,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (_at_once(lambda run: run.annotate("a", ids=3)), "a list of texts, ids=['…']; found"),
     (_at_once(lambda run: run.read_text("")), "run.read_text takes the path of a file; found"),
     (_at_once(lambda run: run.read_text(b"x")), "run.read_text takes the path of a file; found"),
-    (lambda run: run.delegate(_child(policy={})), "expected a refold.Policy(…); found"),
+    (lambda run: run.delegate(_child(policy={})), "expected a refold.tools.Policy(…); found"),
     (
         lambda run: run.delegate(_child(tools="search")),
         "expected a list of names: tools=['search']",

@@ -85,7 +85,7 @@ def test_the_stub_imports_only_what_starts_fast() -> None:
 SCRIPT = """
 import attrs
 import refold
-from refold import Reference, Session
+from refold import Session
 from refold.engine.ports.delegation import Delegation
 from refold.engine.session import append_all
 

@@ -10,7 +10,7 @@ from refold.engine.log.writer import LogWriter
 from refold.engine.state.digests import STATE_VERSION, state_digest
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
-from refold.replay.audit.refolding import refold_log, state, state_diff
+from refold.replay.audit.refolding import refold_log, state
 
 LONG = "x" * 40_000
 
@@ -159,13 +159,13 @@ def test_no_log_is_a_typed_error(tmp_path: Path) -> None:
 
 def test_two_states_of_a_run_are_compared_in_either_order(log: Recorded) -> None:
     """By pointer, before and after, as the states are as JSON."""
-    forth = {each.pointer: each for each in state_diff(log.path, 1, -1)}
-    back = {each.pointer: each for each in state_diff(log.path, -1, 1)}
+    forth = {each.pointer: each for each in state(log.path, 1, -1)}
+    back = {each.pointer: each for each in state(log.path, -1, 1)}
 
     assert (forth["/entries"].before, forth["/entries"].after) == (2, 7)
     assert (back["/entries"].before, back["/entries"].after) == (7, 2)
     assert forth["/open/0"].kind == "removed"
     assert back["/open/0"].kind == "added"
-    assert state_diff(log.path, 2, 2) == ()
+    assert state(log.path, 2, 2) == ()
     with pytest.raises(EntryMissing):
-        state_diff(log.path, 0, 99)
+        state(log.path, 0, 99)

@@ -52,7 +52,7 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     logs = [record("a", 1), record("deep/er/b", 2)]
     logs.append(pack(logs[0], tmp_path / "deep" / "c.refold"))
 
-    report = refold.replay_all(tmp_path, HERE)
+    report = refold.reexecute([tmp_path], HERE)
 
     assert report.identical, report
     assert sorted(log.log for log in report.logs) == sorted(map(str, logs))
@@ -82,13 +82,13 @@ def test_each_run_that_had_a_session_gets_one(
     record("without", 1)
     both = {"noting": noting, "doubling": programs.doubling}
 
-    report = refold.replay_all(tmp_path, both, session=given, jobs=2)
+    report = refold.reexecute([tmp_path], both, session=given, jobs=2)
 
     assert report.identical, report
     assert report.jobs == (1 if factory is None else 2)
     assert not given.select_all(resumable_session.Finding)
     here = functools.partial(noting)
-    assert _results(refold.replay_all(tmp_path / "one.jsonl", here)) == ["refused"]
+    assert _results(refold.reexecute([tmp_path / "one.jsonl"], here)) == ["refused"]
 
 
 def test_failing_slow_reports_every_log(record: Record) -> None:
@@ -99,7 +99,7 @@ def test_failing_slow_reports_every_log(record: Record) -> None:
     bad = record("b", 2)
     bad.write_bytes(bad.read_bytes().replace(b'"number":2', b'"number":3'))
 
-    report = refold.replay_all([good, bad, same], HERE)
+    report = refold.reexecute([good, bad, same], HERE)
 
     assert _results(report) == ["identical", "damaged", "identical"]
     assert report.counts == {"identical": 2, "damaged": 1}
@@ -115,7 +115,7 @@ def test_failing_fast_starts_nothing_more(record: Record, *, is_apart: bool) -> 
     )
     given = {"doubling": program}
 
-    report = refold.replay_all(logs, given, jobs=1, fail_fast=True)
+    report = refold.reexecute(logs, given, jobs=1, fail_fast=True)
 
     assert _results(report) == ["diverged", "not run", "not run", "not run"]
     assert not report.identical
@@ -126,7 +126,7 @@ def test_a_program_that_nobody_named_is_a_row(record: Record, tmp_path: Path) ->
     record("a", 1)
     refold.record(programs.counting, None, log=tmp_path / "b.jsonl")
 
-    report = refold.replay_all(tmp_path, HERE)
+    report = refold.reexecute([tmp_path], HERE)
 
     assert _results(report) == ["identical", "program needed"]
     assert "counting=" in report.logs[1].message
@@ -135,7 +135,7 @@ def test_a_program_that_nobody_named_is_a_row(record: Record, tmp_path: Path) ->
 def test_a_program_that_cannot_be_imported_is_an_error_at_once(record: Record) -> None:
     """Case 8: a name that leads nowhere is a wrong call, and no log's fault."""
     with pytest.raises(ProgramNotFound):
-        refold.replay_all(record("a", 1), "no.such.module:doubling")
+        refold.reexecute(record("a", 1), "no.such.module:doubling")
 
 
 def test_programs_go_by_the_names_of_the_logs(record: Record) -> None:
@@ -148,7 +148,7 @@ def test_programs_go_by_the_names_of_the_logs(record: Record) -> None:
     with pytest.raises(ProgramNotFound, match="by this name"):
         program_for(log, "b", {"a": "m:b"})
 
-    report = refold.replay_all(log, {"doubling": functools.partial(programs.counting)})
+    report = refold.reexecute([log], {"doubling": functools.partial(programs.counting)})
 
     assert _results(report) == ["diverged"]
 
@@ -157,7 +157,7 @@ def test_a_divergence_has_its_place_and_can_be_raised(record: Record) -> None:
     """The row has the category, the report the whole divergence."""
     log = record("a", 1)
 
-    report = refold.replay_all(log, {"doubling": functools.partial(tripling)})
+    report = refold.reexecute([log], {"doubling": functools.partial(tripling)})
 
     (row,) = report.logs
     assert (row.category, row.where) == ("args_changed", "doubling > double#1")
@@ -173,7 +173,7 @@ def test_a_report_without_a_divergence_says_why_it_fails(record: Record, tmp_pat
     record("a", 1)
     (tmp_path / "b.jsonl").write_text("no log\n")
 
-    report = refold.replay_all(tmp_path, {"another": HERE})
+    report = refold.reexecute([tmp_path], {"another": HERE})
 
     assert _results(report) == ["program needed", "damaged"]
     with pytest.raises(UsageError, match="program needed"):
@@ -188,7 +188,7 @@ def test_what_no_other_process_can_import_is_replayed_here(record: Record) -> No
     async def doubling(run: refold.Run, number: int) -> Any:
         return await run.tool("double", number=number)
 
-    report = refold.replay_all(logs, doubling, jobs=2)
+    report = refold.reexecute(logs, doubling, jobs=2)
 
     assert report.identical, report
     assert report.jobs == 1
@@ -228,7 +228,7 @@ def test_a_hidden_log_that_is_named_is_judged(record: Record) -> None:
     hidden = hidden.replace(hidden.with_name(".hidden.jsonl"))
 
     assert find_logs([hidden]) == [hidden]
-    assert _results(refold.replay_all(hidden, HERE)) == ["identical"]
+    assert _results(refold.reexecute([hidden], HERE)) == ["identical"]
 
 
 def test_nothing_to_replay_is_a_wrong_call(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_nothing_to_replay_is_a_wrong_call(tmp_path: Path) -> None:
         find_logs([tmp_path / "gone"])
     (tmp_path / "a.jsonl").write_text("")
     with pytest.raises(UsageError, match="jobs"):
-        refold.replay_all(tmp_path, jobs=0)
+        refold.reexecute([tmp_path], jobs=0)
 
 
 def test_a_limit_of_time_is_kept_or_refused(record: Record) -> None:
@@ -250,10 +250,10 @@ def test_a_limit_of_time_is_kept_or_refused(record: Record) -> None:
         return await programs.doubling(run, number)
 
     with pytest.raises(UsageError, match="more than 0, found 0"):
-        refold.replay_all(log, programs.doubling, timeout_seconds=0)
+        refold.reexecute([log], programs.doubling, timeout_seconds=0)
     with pytest.raises(UsageError, match="another process can import"):
-        refold.replay_all(log, {"doubling": of_this_process}, timeout_seconds=60)
-    assert refold.replay_all(log, programs.doubling, timeout_seconds=60).identical
+        refold.reexecute([log], {"doubling": of_this_process}, timeout_seconds=60)
+    assert refold.reexecute([log], programs.doubling, timeout_seconds=60).identical
 
 
 def test_no_log_is_identical_that_is_not_intact(record: Record) -> None:
@@ -261,7 +261,7 @@ def test_no_log_is_identical_that_is_not_intact(record: Record) -> None:
     log = record("a", 1)
     log.write_bytes(log.read_bytes() + b'{"seq":4,"kind":"note.added"}\n')
 
-    assert _results(refold.replay_all(log, HERE)) == ["damaged"]
+    assert _results(refold.reexecute([log], HERE)) == ["damaged"]
 
 
 @pytest.mark.parametrize("is_apart", [True, False])
@@ -272,7 +272,7 @@ def test_volatile_places_are_counted_and_not_compared(record: Record, *, is_apar
         "tests.support.bulk_programs:doubling_more" if is_apart else functools.partial(tripling)
     )
 
-    report = refold.replay_all(
+    report = refold.reexecute(
         logs, {"doubling": program}, volatile=["tool:double/arguments/number"]
     )
 
@@ -287,8 +287,8 @@ def test_a_report_is_a_suite_of_junit(record: Record, tmp_path: Path) -> None:
     refold.record(programs.counting, None, log=tmp_path / "c.jsonl")
     logs = [tmp_path / f"{name}.jsonl" for name in "acb"]
 
-    suite = refold.replay_all(logs, HERE).suite()
-    stopped = refold.replay_all(logs[::-1], HERE, jobs=1, fail_fast=True).suite()
+    suite = refold.reexecute(logs, HERE).suite()
+    stopped = refold.reexecute(logs[::-1], HERE, jobs=1, fail_fast=True).suite()
 
     assert [bool(case.failure) for case in suite.cases] == [False, False, True]
     assert [bool(case.error) for case in suite.cases] == [False, True, False]

@@ -52,7 +52,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any
 
 
 def _rows(logs: Any, program: Any, executor: Any = None, **options: Any) -> list[LogResult]:
-    report = refold.replay_all(logs, program, executor=executor, **options)
+    report = refold.reexecute(logs, program, executor=executor, **options)
     return [attrs.evolve(row, seconds=0) for row in report.logs]
 
 
@@ -70,12 +70,12 @@ def test_the_report_is_the_same(cluster: Callable[[], Any], tmp_path: Path) -> N
     with cluster() as started, distributed.Client(started) as client:
         executor = client.get_executor()
         found = _rows(logs, programs.leaving, executor, on_verdict=lambda row: told.append(row.log))
-        trees = refold.verify_all(logs, executor=executor)
+        trees = refold.verify(logs, executor=executor)
 
     assert found == _rows(logs, programs.leaving)
     assert [row.result for row in found if row.result != "identical"] == ["diverged", "damaged"]
     assert sorted(told) == sorted(map(str, logs))
-    assert trees == refold.verify_all(logs, jobs=1)
+    assert trees == refold.verify(logs, jobs=1)
 
 
 def test_a_worker_killed_three_times_in_mid_run_changes_nothing(

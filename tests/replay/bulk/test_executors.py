@@ -30,7 +30,7 @@ def _logs(folder: Path, inputs: list[str], program: Any = programs.leaving) -> l
 
 
 def _rows(logs: Any, executor: Executor | None = None, **options: Any) -> list[LogResult]:
-    report = refold.replay_all(logs, PROGRAM, executor=executor, **options)
+    report = refold.reexecute(logs, PROGRAM, executor=executor, **options)
     return [attrs.evolve(row, seconds=0) for row in report.logs]
 
 
@@ -102,7 +102,7 @@ def test_a_pool_that_breaks_costs_no_verdict(
     monkeypatch.setenv("BULK_DEATHS", str(deaths))
 
     with ProcessPoolExecutor(1) as executor:
-        report = refold.replay_all(logs, programs.killing_worker, executor=executor)
+        report = refold.reexecute(logs, programs.killing_worker, executor=executor)
 
     assert report.identical, report
     assert not list(deaths.iterdir())
@@ -126,12 +126,12 @@ def test_what_no_worker_could_import_is_refused(tmp_path: Path) -> None:
 
     executor = ThreadPoolExecutor(1)
     with pytest.raises(UsageError, match=r"executor: this needs programs, .* file\.py:name"):
-        refold.replay_all(logs, leaving, executor=executor)
+        refold.reexecute(logs, leaving, executor=executor)
     executor.shutdown()
     with pytest.raises(UsageError, match="executor: cannot schedule new futures after shutdown"):
-        refold.replay_all(logs, PROGRAM, executor=executor)
+        refold.reexecute(logs, PROGRAM, executor=executor)
     with pytest.raises(OptionRefused, match="executor"):
-        refold.replay_all(logs, PROGRAM, executor="dask")  # type: ignore[arg-type]
+        refold.reexecute(logs, PROGRAM, executor="dask")  # type: ignore[call-overload]
 
 
 def test_a_program_that_records_when_it_is_imported_is_refused(tmp_path: Path) -> None:

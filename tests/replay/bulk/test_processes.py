@@ -45,7 +45,7 @@ def test_a_program_that_ends_its_process_is_one_row(
     logs = _logs(tmp_path, programs.leaving, ["stay", "go", "stay"])
     monkeypatch.setenv("BULK_LEAVES", "go")
 
-    report = refold.replay_all(logs, programs.leaving, jobs=2)
+    report = refold.reexecute(logs, programs.leaving, jobs=2)
 
     assert [log.result for log in report.logs] == ["identical", "diverged", "identical"]
     assert report.logs[1].category == "environment"
@@ -60,7 +60,7 @@ def test_a_log_that_takes_too_long_is_stopped(
     logs = _logs(tmp_path, programs.standing, ["go", "stand", "go"])
     monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
 
-    report = refold.replay_all(logs, programs.standing, jobs=1, timeout_seconds=2)
+    report = refold.reexecute(logs, programs.standing, jobs=1, timeout_seconds=2)
 
     assert [log.result for log in report.logs] == ["identical", "timed out", "identical"]
     assert "more than 2 s" in report.logs[1].message
@@ -74,7 +74,7 @@ def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.Monkey
     logs = _logs(tmp_path, programs.standing, ["stand", "stand", "go"])
     monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
 
-    report = refold.replay_all(logs, programs.standing, jobs=2, timeout_seconds=1, fail_fast=True)
+    report = refold.reexecute(logs, programs.standing, jobs=2, timeout_seconds=1, fail_fast=True)
 
     assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
 
@@ -105,7 +105,7 @@ def _one_goes(at: int) -> list[str]:
 
 def _odd_one(logs: list[Path], program: Any, at: int, jobs: int) -> str:
     """Replay logs of which one goes; return what is said of it."""
-    report = refold.replay_all(logs, program, jobs=jobs)
+    report = refold.reexecute(logs, program, jobs=jobs)
 
     expected = ["identical"] * 12
     expected[at] = "diverged"
@@ -137,7 +137,7 @@ def test_what_one_replay_leaves_behind_no_other_sees(
     for number in range(12):  # so many that several are re-executed in one process
         shutil.copy(tmp_path / "a.jsonl", tmp_path / f"copy-{number}-log.jsonl")
 
-    report = refold.replay_all(tmp_path, programs.counting, jobs=1)
+    report = refold.reexecute([tmp_path], programs.counting, jobs=1)
 
     assert report.identical, report
 
@@ -157,7 +157,7 @@ def test_no_log_is_identical_for_what_another_left_behind(
             shutil.copy(log, logs[-1])
     programs.unmark()
 
-    report = refold.replay_all(logs, programs.marking, jobs=1)
+    report = refold.reexecute(logs, programs.marking, jobs=1)
 
     assert [log.result for log in report.logs] == ["identical", "diverged"] * 6
 
@@ -169,7 +169,7 @@ def test_no_log_is_blamed_for_what_another_left_in_a_library(tmp_path: Path) -> 
     programs.unmark()
     logs = [shutil.copy(log, tmp_path / f"copy-{number}-log.jsonl") for number in range(12)]
 
-    assert refold.replay_all(logs, programs.marking, jobs=1).identical
+    assert refold.reexecute(logs, programs.marking, jobs=1).identical
 
 
 @pytest.mark.long
@@ -191,7 +191,7 @@ def test_of_many_logs_in_one_process_the_one_that_stands_still_is_named(
     logs = _logs(tmp_path, programs.standing, [*["go"] * 4, "stand", *["go"] * 4])
     monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
 
-    report = refold.replay_all(logs, programs.standing, jobs=1, timeout_seconds=1)
+    report = refold.reexecute(logs, programs.standing, jobs=1, timeout_seconds=1)
 
     results = [log.result for log in report.logs]
     assert results == [*["identical"] * 4, "timed out", *["identical"] * 4]
@@ -207,7 +207,7 @@ def test_the_report_is_the_same_however_many_logs_a_process_takes(
     monkeypatch.setenv("BULK_LEAVES", "go")
 
     several, *alone = (
-        refold.replay_all(some, programs.leaving, jobs=1).logs
+        refold.reexecute(some, programs.leaving, jobs=1).logs
         for some in (logs, *([log] for log in logs))
     )
 
@@ -221,7 +221,7 @@ def test_failing_fast_starts_no_log_behind_the_first_that_differs(tmp_path: Path
     logs = _logs(tmp_path, programs.doubling, list(range(12)))
     logs[3].write_text("no log")
 
-    report = refold.replay_all(
+    report = refold.reexecute(
         logs, programs.doubling, tools=[programs.double], jobs=1, fail_fast=True
     )
 
@@ -233,7 +233,7 @@ def test_what_programs_print_is_kept_apart(tmp_path: Path) -> None:
     """Case 104: it is handed back beside the rows, and each program's once."""
     logs = _logs(tmp_path, programs.printing, [None, None])
 
-    report = refold.replay_all(logs, programs.printing, jobs=2)
+    report = refold.reexecute(logs, programs.printing, jobs=2)
 
     assert report.identical, report
     assert report.printed.count("to the output") == 2
@@ -278,7 +278,7 @@ def test_programs_that_cannot_be_imported_elsewhere_are_replayed_here(tmp_path: 
         "def main(run: refold.PlainRun, given: int) -> int:\n    return given + 1\n"
         "if __name__ == '__main__':\n"
         "    log = refold.record(main, 1, log=sys.argv[1]).log\n"
-        "    print(refold.replay_all(log, main).logs[0].result)\n"
+        "    print(refold.reexecute([log], main).logs[0].result)\n"
     )
     words = "import os, sys, runpy; os.environ['BULK_HERE'] = str(os.getpid());"
     words += "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"

@@ -30,7 +30,7 @@ def test_each_is_verified_as_it_would_be_alone(tmp_path: Path) -> None:
     """In their order; what is no log is not intact, and stops no other."""
     logs = _logs(tmp_path)
 
-    trees = refold.verify_all(tmp_path)
+    trees = refold.verify([tmp_path])
 
     assert trees == tuple(map(refold.verify, logs))
     assert [tree.intact for tree in trees] == [True, True, False, True, False]
@@ -44,11 +44,11 @@ def test_the_verdicts_are_the_same_wherever_they_are_given(tmp_path: Path) -> No
     (tmp_path / "text.refold").write_text("no archive")
     told: list[Verification] = []
 
-    here = refold.verify_all(tmp_path)
+    here = refold.verify([tmp_path])
     with ThreadPoolExecutor(1) as executor:
-        apart = refold.verify_all(tmp_path, executor=executor, on_verdict=told.append)
+        apart = refold.verify([tmp_path], executor=executor, on_verdict=told.append)
 
-    assert apart == here == refold.verify_all(tmp_path, jobs=2)
+    assert apart == here == refold.verify([tmp_path], jobs=2)
     assert sorted(map(repr, told)) == sorted(map(repr, here))
     packed, text = here[-2:]
     assert packed.intact
@@ -61,7 +61,7 @@ def test_a_log_whose_verification_no_worker_survives_is_not_intact(tmp_path: Pat
     logs = _logs(tmp_path)[:2]
     losing = Losing(lambda chunk: "1-log.jsonl" in chunk)
 
-    trees = refold.verify_all(logs, executor=losing, jobs=1, timeout_seconds=600)
+    trees = refold.verify(logs, executor=losing, jobs=1, timeout_seconds=600)
 
     assert [tree.intact for tree in trees] == [True, False]
     assert trees[1].damage[0].what == "fault"
@@ -83,4 +83,4 @@ def test_a_damaged_archive_is_named_as_it_was_given(tmp_path: Path) -> None:
 
 def test_nothing_to_verify_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LogMissing, match="no root logs"):
-        refold.verify_all(tmp_path)
+        refold.verify([tmp_path])

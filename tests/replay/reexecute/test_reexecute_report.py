@@ -9,6 +9,7 @@ import pytest
 
 import refold
 from refold.engine.errors import ProgramRefused
+from refold.tools import DelegationTool
 from tests.support.timed_programs import spread
 
 
@@ -222,12 +223,12 @@ def test_a_run_without_timers_has_nothing_that_is_not_compared(tmp_path: Path) -
     assert "not compared" not in str(report)
 
 
-def _answer(value: str) -> refold.DelegationTool:
+def _answer(value: str) -> DelegationTool:
     async def handler(run: refold.Run, _arguments: dict[str, object]) -> str:
         run.annotate("working")
         return value
 
-    return refold.DelegationTool(
+    return DelegationTool(
         name="answer", description="Answers.", parameters={"type": "object"}, handler=handler
     )
 

@@ -100,7 +100,7 @@ def test_an_answer_has_to_fit_the_schema_of_its_question(tmp_path: Path) -> None
 
     log = refold.record(asks, None, log=tmp_path / "a.jsonl", ask=lambda _: "Ada").log
 
-    with pytest.raises(refold.AnswerRefused, match="0#1"):
+    with pytest.raises(AnswerRefused, match="0#1"):
         refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": 7})
     assert not (tmp_path / "b.jsonl").exists()
     forked = refold.fork(log, program=asks, into=tmp_path / "b.jsonl", edits={"0#1": "Eve"})

@@ -73,7 +73,7 @@ def test_open_ends_of_children_have_keys_from_the_root_down(tmp_path: Path) -> N
     assert [question.key for question in ends.questions] == ["0#1 > 0#2", "0#2 > 0#1 > 0#2"]
     assert ends.questions == asked.questions
     assert "0#2 > 0#1" in ends.unfinished
-    assert refold.open_ends(asked) == ends
+    assert open_ends(asked) == ends
 
 
 def test_a_damaged_log_is_refused(whole: Path, tmp_path: Path) -> None:

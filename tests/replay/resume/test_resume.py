@@ -35,12 +35,14 @@ from refold.engine.ports.programs import load_program
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.recorded import Recording
 from refold.replay.resume.open_ends import open_ends
+from refold.testing import FixedClock
+from refold.tools import Tool
 from tests.support import resumable
 from tests.support import resumable_session as sessions
 from tests.support.resumable import PROGRAMS, TOOLS, executed, pay, step, talker
 from tests.support.unfinished import Keep, cut, executed_in, lines_of, rows_of
 
-CLOCK = refold.FixedClock()
+CLOCK = FixedClock()
 
 
 @pytest.fixture(autouse=True)
@@ -778,7 +780,7 @@ async def until(run: refold.Run, seconds: float) -> Any:
 
 def test_a_moment_that_was_set_is_kept(tmp_path: Path) -> None:
     """§4.7: by the run's own time, in which the time between two attempts does not count."""
-    tools: list[refold.Tool] = [*TOOLS, works]
+    tools: list[Tool] = [*TOOLS, works]
     whole = refold.record(until, 0.8, log=tmp_path / "whole.jsonl", tools=tools)
     lines = lines_of(whole.log)
     done = next(at for at, line in enumerate(lines) if b'"tool.returned"' in line)
@@ -1099,7 +1101,7 @@ def test_a_log_from_another_process_goes_on_in_this_one(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     code = (
         "import refold; from tests.support import resumable as r; "
-        "given = {'tools': r.TOOLS, 'clock': refold.FixedClock(), 'seed': 1}; "
+        "given = {'tools': r.TOOLS, 'clock': refold.testing.FixedClock(), 'seed': 1}; "
         f"refold.record(r.drawn, 3, log={str(log)!r}, **given)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

@@ -18,6 +18,7 @@ from refold.engine.ports.ports import Reference, Tool
 from refold.engine.ports.programs import load
 from refold.engine.session import Session
 from refold.replay.run.opened_run import delegation_tree
+from refold.tools import Policy
 from refold.tools.agents.agent_files import PLANNING_TOOLS
 from refold.tools.contract.options import ChildOptions
 from tests.support.scripted_runners import Scripted
@@ -32,7 +33,7 @@ CASES: list[dict[str, Any]] = [
     {},
     {"runner": "subprocess", "model": "small", "tools": ("look",)},
     {"limits": refold.Limits(max_iterations=3), "parameters": {"max_tokens": 9}},
-    {"policy": refold.Policy(summary_bytes=10, artifact_kinds=("note",))},
+    {"policy": Policy(summary_bytes=10, artifact_kinds=("note",))},
     {"program": f"{CHILDREN}:leaf"},
     {"program": Reference(str(CHILDREN), "leaf")},
 ]
@@ -76,7 +77,7 @@ def test_another_process_makes_the_same_tools(kind: str, options: dict[str, Any]
 @KINDS
 def test_every_option_reaches_the_child(kind: str, tmp_path: Path) -> None:
     runner = Scripted(Outcome(status="completed", summary="ok", output="ok"))
-    policy, limits = refold.Policy(summary_bytes=2), refold.Limits(max_iterations=2)
+    policy, limits = Policy(summary_bytes=2), refold.Limits(max_iterations=2)
     given = made(
         kind, model="small", parameters={"max_tokens": 9}, tools=["look"], limits=limits,
         policy=policy, runner="scripted",
@@ -102,9 +103,7 @@ def test_a_replay_needs_no_tool_that_is_set_up_the_same(
 ) -> None:
     """How a tool was set up is in the log, once, from its first use on."""
     log = tmp_path / "run.jsonl"
-    given = made(
-        kind, limits=refold.Limits(max_iterations=3), policy=refold.Policy(summary_bytes=2)
-    )
+    given = made(kind, limits=refold.Limits(max_iterations=3), policy=Policy(summary_bytes=2))
 
     async def twice(run: refold.Run, _input: Any) -> Any:
         return [await calls(run, kind), await calls(run, kind)]
@@ -210,7 +209,7 @@ def test_a_call_that_is_given_up_cancels_its_children(kind: str, tmp_path: Path)
         ({"request_bytes": 0}, LimitRefused, "request_bytes"),
         ({"tools": "look"}, refold.UsageError, "expected a list of texts"),
         ({"limits": 3}, refold.UsageError, "limits: expected refold.Limits"),
-        ({"policy": {}}, refold.UsageError, "policy: expected refold.Policy"),
+        ({"policy": {}}, refold.UsageError, "policy: expected refold.tools.Policy"),
         ({"model": None}, refold.UsageError, "model: expected a name"),
         ({"program": 3}, refold.UsageError, "program: expected a function"),
         ({"modle": "x"}, TypeError, "modle"),

@@ -462,7 +462,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda make: make("spawn", profiles={"poet": {}}), "profiles: expected SpawnProfiles"),
     (lambda make: make("spawn", profiles=["poet"]), "profiles: expected SpawnProfiles"),
     (lambda make: make("spawn", parameters=[]), "parameters: expected a dict"),
-    (lambda make: make("spawn", policy={}), "policy: expected refold.Policy"),
+    (lambda make: make("spawn", policy={}), "policy: expected refold.tools.Policy"),
     (lambda make: make("spawn", prompts=PromptRegistry()), "nothing for spawn: it is an option of"),
     (lambda make: make("subagent", agents="agents"), "nothing for subagent: it is an option of"),
     (lambda _: dispatch_subagent_tool(PromptRegistry()), "expected DispatchSubagentOptions, or"),  # type: ignore[arg-type]
