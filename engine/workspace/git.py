@@ -13,7 +13,7 @@ import re
 import select
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -86,6 +86,10 @@ _CHUNK: Final = 1 << 20
 _SHA1: Final = 40
 _FOLDER: Final = b"040000 "
 _QUOTED: Final = re.compile(r'["\\]')
+
+
+Staged = tuple[str, str, str, int]
+"""Path, mode, id and stage of an entry of an index."""
 
 
 def is_installed() -> bool:
@@ -189,8 +193,12 @@ class Git:
         except GitFailed:
             return ""
 
-    def index_as(self, files: Iterable[tuple[str, TreeEntry | None]]) -> None:
-        """Give paths of an index other entries, `None` for none, and note the times of its files.
+    def index_as(
+        self, files: Iterable[tuple[str, TreeEntry | None]], *, is_quick: bool = False
+    ) -> None:
+        """Give paths of an index other entries, `None` for none.
+
+        Unless it `is_quick`, git notes the times of all files: it need not read them again.
 
         Raises:
             GitFailed: git failed.
@@ -199,7 +207,19 @@ class Git:
         named = ((path, none if one is None else f"{one.mode} {one.value}") for path, one in files)
         if given := os.fsencode("".join(f"{told}\t{path}\0" for path, told in named)):
             self.said("update-index", "-z", "--index-info", given=given)
-        self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # code 1: some differ
+        if not is_quick:
+            self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # 1: some differ
+
+    def staged(self, *options: str) -> Iterator[Staged]:
+        """Yield what an index has.
+
+        Raises:
+            GitFailed: git failed.
+        """
+        for line in self.lines("ls-files", "-s", "-z", *options):
+            told, _, path = line.partition("\t")
+            mode, named, stage = told.split(" ")
+            yield path, mode, named, int(stage)
 
     def tree_of_index(self) -> str:
         """Return the id of the git tree of an index.

@@ -22,7 +22,7 @@ import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace.entries import FileChange, MadeObject, Repository
-from refold.engine.workspace.git import Git, RepositoryObjects, object_folders
+from refold.engine.workspace.git import Git, RepositoryObjects, Staged, object_folders
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
@@ -42,12 +42,11 @@ _LOOKS: Final = 50_000
 """Files and folders that git ignores, whose times are asked for at the end."""
 _READS: Final = 3
 """How often a file is read that changes while it is."""
+_UNREAD_MAX: Final = 200
+"""Files that git reads at each look, before it notes their times: for that, it looks at all."""
 _LIST: Final = ("ls-files", "-z", "--exclude-standard")
-_HEAD: Final = ("rev-parse", "-q", "--verify", "HEAD")
+_TREES: Final = ("pack-objects", "--revs", "--stdout", "-q", "--filter=blob:none")
 _DIFF: Final = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv")
-
-Staged = tuple[str, str, str, int]
-"""Path, mode, id and stage of what differs in an index from the commit; empty for removed."""
 
 
 @attrs.frozen
@@ -85,10 +84,14 @@ class _Known:
     """Files with the user's own rules on what git ignores."""
     lent: list[Path] = attrs.field(factory=list)
     """Folders of the user's objects."""
-    is_new: bool = True
-    """Whether the git tree is the user's."""
+    unread: int = 0
+    """Files whose times are not in the index: git reads them at each look."""
     looked_at: set[str] = attrs.field(factory=set)
     """Files that are looked at in any case: of some, the index has nothing."""
+    staged: list[Staged] | None = None
+    """What differs in the user's index from the commit, if it was just asked for."""
+    git_dir: Path | None = None
+    """The user's."""
     submodules: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     """The commit that is checked out, and the one in the index, by path."""
 
@@ -223,9 +226,7 @@ class Scanner:
         """
         found = dict(self._out)
         for at, known in self._known.items():
-            for line in known.ask.lines("ls-files", "-s", "-z"):
-                told, _, path = line.partition("\t")
-                mode, named, _ = told.split(" ")
+            for path, mode, named, _ in known.ask.staged():
                 if (entry := self._entry(_joined(at, path), mode, named)) is not None:
                     found[entry.path] = entry
         return found
@@ -253,8 +254,6 @@ class Scanner:
         user, known = self._user(at), self._known.get(at)
         if known is None:
             known = self._known[at] = self._begun(at, user, store)
-        elif user is not None:
-            known.excluding, known.lent = user.excluding(), object_folders(user)
         self._seen.add(at)
         listed = known.ask.lines(*_LIST, "-m", "-o", *self._excluding(known))
         found, looked_at, known.looked_at = dict[str, TreeEntry | None](), known.looked_at, set()
@@ -273,15 +272,15 @@ class Scanner:
         found |= self._submodules(at, known, store)
         store.keep()
         if found:
-            known.ask.index_as(found.items())
-        if found or known.is_new:  # the user's repository may lose its trees
-            known.is_new = False
+            known.unread += len(found)
+            known.ask.index_as(found.items(), is_quick=known.unread < _UNREAD_MAX)
+            known.unread *= known.unread < _UNREAD_MAX
             self._compare(at, known, known.ask.tree_of_index())
         if self._is_first:
             self._set_apart(at, known)
         if user is None:
             return ""
-        self._repositories.append(self._told(at, user, store))
+        self._repositories.append(self._told(at, user, known, store))
         return self._repositories[-1].commit
 
     def _begun(self, at: str, user: Git | None, store: Store) -> _Known:
@@ -293,23 +292,23 @@ class Scanner:
         if user is None:
             return _Known(ask, store.empty, [] if at else [store.ignored])
         known = _Known(ask, store.empty, user.excluding(), object_folders(user))
-        commit = user.line(*_HEAD)
-        tree = user.line(*_HEAD[:-1], "HEAD^{tree}")
+        commit, _, tree = user.line("rev-parse", "-q", "HEAD", "HEAD^{tree}").partition("\n")
         if not self._is_first or len(tree) != store.width:
             known.looked_at.update(user.lines("ls-files", "-z"))
             return known
         self._bases[at], known.tree = Base(at, tree), tree
-        ask.said("read-tree", tree, lent=known.lent)
-        for line in ask.lines("ls-files", "-s", "-z"):
-            told, _, path = line.partition("\t")
-            if told.startswith(_GITLINK):
-                named = told.split(" ")[1]
+        trees = user.said(*_TREES, given=f"{tree}\n".encode())  # the user may lose them
+        ask.said("index-pack", "--stdin", given=trees)
+        ask.said("read-tree", tree)
+        for path, mode, named, _ in ask.staged():
+            if mode == _GITLINK:
                 known.submodules[path] = named, named
             elif is_key(path):
                 known.looked_at.add(path)
-            self._by_git += not told.startswith(_GITLINK)
+            self._by_git += mode != _GITLINK
         ask.index_as((path, None) for path in known.looked_at)
-        known.looked_at.update(path for path, *_ in _staged(user, commit))
+        known.staged = _staged(user, commit)
+        known.looked_at.update(path for path, *_ in known.staged)
         return known
 
     def _submodules(
@@ -398,18 +397,27 @@ class Scanner:
             path: entry for path, entry in self._first.items() if self._can_be_said(path)
         }
 
-    def _told(self, at: str, user: Git, store: Store) -> Repository:
+    def _told(self, at: str, user: Git, known: _Known, store: Store) -> Repository:
         """Return git's data other than files."""
-        commit = user.line(*_HEAD)
-        refs = user.said("for-each-ref", "--format=%(objectname) %(refname)").decode()
-        own = [line for line in refs.splitlines() if " refs/remotes/" not in line]
-        git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
+        refs = ""
+        try:
+            refs = user.said("show-ref", "--head").decode()
+        except GitFailed as error:
+            if error.why:
+                raise  # without a reason, it has none
+        commit = refs[: refs.index(" ")] if " HEAD\n" in refs else ""
+        lines = (line for line in refs.splitlines() if not line.endswith(" HEAD"))
+        own = [line for line in lines if " refs/remotes/" not in line]
+        if known.git_dir is None:
+            known.git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
+        staged, known.staged = known.staged, None
+        git_dir = known.git_dir
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[list[object]]()
         if at not in self._begun_with:  # as they are when the command starts: it may change them
             self._begun_with[at] = user.settings(), *places_of(user)
         with RepositoryObjects(user) as objects:
-            for path, mode, blob, stage in _staged(user, commit):
+            for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._can_be_said(_joined(at, path)):
                     kept = self._kept(objects, path, mode, blob, store)
                     index.append([as_text(path), mode, blob, stage, *kept])
@@ -504,10 +512,7 @@ def _staged(user: Git, commit: str) -> list[Staged]:
         if letter != "U":
             found.append((path, *(("", "") if mode == _NOTHING else (mode, named)), 0))
         has_stages |= letter == "U"
-    for line in user.lines("ls-files", "-u", "-z") if has_stages else ():
-        told, _, path = line.partition("\t")
-        mode, named, stage = told.split(" ")
-        found.append((path, mode, named, int(stage)))
+    found += user.staged("-u") if has_stages else ()
     return sorted(found, key=lambda one: (os.fsencode(one[0]), one[3]))
 
 

@@ -5,7 +5,6 @@ ignores or the record left out are not compared. Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -17,11 +16,11 @@ from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
-from refold.engine.workspace.inside import DiskFile, Inside
+from refold.engine.workspace.inside import Inside
 from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
-from refold.engine.workspace.tree import FileTree, TreeEntry
+from refold.engine.workspace.tree import TreeEntry, changed
 
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
@@ -70,13 +69,13 @@ class FolderComparison:
         self._begun: Mapping[str, TreeEntry] = {}
         place = top / log if log else top.parent / "no-log.jsonl"
         self._scanner = Scanner(top, LogFiles(place, top, top), is_copy=True, seen=seen)
-        self._in_base: Mapping[str, TreeEntry] | None = None
         self._why = ""
 
     def begin(self) -> None:
         """Look at the copy as it is made."""
         with self._failing():
-            self._begun = self._scanner.scan().tree.by_path
+            self._scanner.scan()
+            self._begun = self._scanner.whole() if self._taken else {}
 
     def end(self, recorded: FolderState, ignored: Iterable[str] = ()) -> EndedFolder:
         """Compare the folder that the command left with the end of the record.
@@ -87,36 +86,30 @@ class FolderComparison:
         if recorded.lost or not recorded.is_ended:
             why = recorded.lost or "it is not in the log"
             return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
-        tree = FileTree()
-        with self._failing():
-            tree = self._scanner.scan(is_last=True).tree
-        if self._why:
-            return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
-        then_tree = recorded.tree
-        before, after = then_tree.by_path, tree.by_path
         then: dict[str, str] = {}
         now: dict[str, str] = {}
-        for path in sorted(before.keys() | after.keys(), key=os.fsencode):
-            entries = before.get(path), after.get(path)
-            is_as_begun = path in self._taken and self._begun.get(path) == entries[1]
-            if entries[0] == entries[1] or is_as_begun or self._is_ignored(path, entries):
-                continue
-            entry, found = entries[0] or self._base(then_tree).get(path), self._found(path)
-            if entry is not None and found is not None and DiskFile(*found).is_as(entry):
-                continue
-            held = self._recorded(entry), found
-            if held[0] != held[1]:
-                is_mode = bool(held[0] and held[1] and held[0][0] != held[1][0])
-                for side, one in zip((then, now), held, strict=True):
-                    if one is not None:
-                        side[as_text(path)] = _shown(*one, is_mode=is_mode)
+        with self._failing(), Inside(self._top) as folder:
+            self._scanner.scan(is_last=True)
+            before, after = self._contents.whole(recorded.tree).by_path, self._scanner.whole()
+            for path, entry, left in changed(before, after):
+                is_as_begun = path in self._taken and self._begun.get(path) == left
+                if is_as_begun or self._is_ignored(path, (entry, left)):
+                    continue
+                held, found = self._recorded(entry), folder.held(path)
+                is_mode = held is not None and found is not None and held[0] != found.mode
+                if held is not None:
+                    then[as_text(path)] = _shown(*held, is_mode=is_mode)
+                if found is not None:
+                    now[as_text(path)] = _shown(found.mode, found.content, is_mode=is_mode)
+        if self._why:
+            return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
         return EndedFolder(then, now)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except (GitFailed, FolderRefused, OSError, ValueError) as error:
+        except (ContentMissing, GitFailed, FolderRefused, OSError, ValueError) as error:
             self._why = self._why or str(error) or type(error).__name__
 
     def _is_ignored(self, path: str, entries: Iterable[TreeEntry | None]) -> bool:
@@ -126,23 +119,12 @@ class FolderComparison:
 
     def _recorded(self, entry: TreeEntry | None) -> _Held | None:
         """Return the mode and the content that a file had."""
-        if entry is None or entry.kind == "gone":
+        if entry is None:
             return None
         try:
             return entry.mode, self._contents.content(entry)
         except ContentMissing as error:
             return entry.mode, str(error).encode()
-
-    def _base(self, tree: FileTree) -> Mapping[str, TreeEntry]:
-        if self._in_base is None:
-            self._in_base = self._contents.whole(FileTree(tree.bases)).by_path
-        return self._in_base
-
-    def _found(self, path: str) -> _Held | None:
-        """Return the mode and the content of a file of the copy; no link is followed."""
-        with Inside(self._top) as folder:
-            held = folder.held(path)
-        return None if held is None else (held.mode, held.content)
 
     def __enter__(self) -> Self:
         return self
