@@ -9,7 +9,7 @@ name. The first differing line is already decided; this module only names it and
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import attrs
@@ -55,6 +55,8 @@ class Named:
     first: Found | None
     """What shows it; `None` where only the two lines do."""
     later: tuple[Found, ...]
+    rule: str
+    """The name of the rule that decided."""
 
 
 def named(explorer: Explorer, known: Collection[str]) -> Named:
@@ -66,9 +68,11 @@ def named(explorer: Explorer, known: Collection[str]) -> Named:
     if explorer.is_cut:
         steps = _reached(steps)
     found = _in_order(_names(steps, has_ended=explorer.first.has_ended), explorer)
-    category, first, used = _first(explorer, found)
+    case = _Case(explorer, found)
+    rule, answer = next((rule, a) for rule in RULES if (a := rule.answer(case)) is not None)
+    category, first, used = answer
     rest = [one for one in found if one not in used]
-    return Named(category, first, tuple(_marked(rest, first, explorer)))
+    return Named(category, first, tuple(_marked(rest, first, explorer)), rule.name)
 
 
 def _reached(steps: list[AlignmentStep]) -> list[AlignmentStep]:
@@ -147,119 +151,76 @@ def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
     return sorted(found, key=order)
 
 
-# -- the first --------------------------------------------------------------------------------
+# -- the first: questions, in their order ------------------------------------------------------
+
+Answer = tuple[Category, Found | None, list[Found]]
+"""The category, the difference that shows it, and its part of all differences."""
 
 
-def _first(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
-    """Return the first difference: its category, its evidence, and its part of `found`."""
-    timer = _of_due(explorer)
-    if timer is not None:
-        return timer.category, timer, [one for one in found if _shares(one, timer)]
-    shown = _of_lines(explorer, found)
-    looked = _of_looks(explorer)
-    if looked is None:
-        if shown is None:
-            return _of_order(explorer, found)
-        return shown.category, shown, [one for one in found if _shares(one, shown)]
-    other = _OPPOSITE[looked.category]
-    if shown is not None and shown.category in other:
-        both = Found("kind_changed", shown.recorded or looked.recorded, shown.now or looked.now)
-        return "kind_changed", both, [shown]
-    is_left = looked.category == "missing_call" and explorer.first.has_ended
-    return "unconsumed" if is_left else looked.category, looked, []
+class _Case:
+    """Everything that the rules ask about."""
+
+    def __init__(self, explorer: Explorer, found: list[Found]) -> None:
+        self.explorer, self.found, self.mismatch = explorer, found, explorer.first
+        self.entry, self.emitted = explorer.first.recorded, explorer.emitted
+        seq, emitted = self.entry.seq, self.emitted
+        self.recorded = next((one for one in explorer.recorded_items if one.seq == seq), None)
+        self.old = next((e for e in found if e.recorded and e.recorded.seq == seq), None)
+        """The difference that the recorded line is part of."""
+        self.new = next((e for e in found if emitted is not None and e.now is emitted), None)
+        """The difference that the current line is part of."""
+
+    def says(self, one: Found | None) -> Answer | None:
+        """Return a difference as an answer, with all that are about the same item or timer."""
+        if one is None:
+            return None
+        return one.category, one, [each for each in self.found if _shares(each, one)]
 
 
-def _of_due(explorer: Explorer) -> Found | None:
-    """Return the timer that is due before the recorded one, or that replaces it.
-
-    The replacement has a different length, or is new and followed by the recorded one.
-    """
-    early, seq = explorer.early, explorer.first.recorded.seq
-    recorded = next((one for one in explorer.recorded_items if one.seq == seq), None)
+def _due(case: _Case) -> Answer | None:
+    explorer, early, recorded = case.explorer, case.explorer.early, case.recorded
     if early is not None:
-        is_new = early.call not in explorer.due_before
-        return Found("extra_call", None, early) if is_new else Found("reordered", recorded, early)
+        extra, moved = Found("extra_call", None, early), Found("reordered", recorded, early)
+        return case.says(moved if early.call in explorer.due_before else extra)
     asked = [one for one in explorer.asked_items if one.kind == "timer"]
     now = next((one for one in asked if one.call == explorer.replaced), None)
     if now is None or recorded is None:
         return None
     is_new = any(one.key == recorded.key and one.scope == recorded.scope for one in asked)
-    return Found("extra_call", None, now) if is_new else Found("args_changed", recorded, now)
+    extra, changed = Found("extra_call", None, now), Found("args_changed", recorded, now)
+    return case.says(extra if is_new else changed)
 
 
-def _shares(one: Found, shown: Found) -> bool:
-    """Return whether two differences are about the same item, or the same timer."""
-    one_timer, timer = one.now, shown.now
-    return (
-        (one.recorded is not None and one.recorded is shown.recorded)
-        or (one.now is not None and one.now is shown.now)
-        or (
-            one.recorded is None
-            and one_timer is not None
-            and timer is not None
-            and one_timer.kind == timer.kind == "timer"  # told by number alone
-            and one_timer.scope == timer.scope
-        )
-    )
-
-
-def _of_lines(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the difference that the two lines show; the recorded one's goes before."""
-    slept = _of_sleep(explorer, found)
-    if slept is not None:
-        return slept
-    emitted, old = explorer.emitted, _at_recorded(explorer, found)
-    new = next((one for one in found if emitted is not None and one.now is emitted), None)
-    if old is None or new is None or old is new:
-        return old or new
-    if _is_replaced(old, new, explorer):
-        return _found_at(AlignmentStep(old.recorded, new.now), has_ended=False)
-    if _is_put_below(old, new):
-        return old
-    is_cancel = old.recorded is not None and old.recorded.kind == "cancel"
-    if new.recorded is None and (old.now is not None or is_cancel):
-        return new  # what comes of the recorded request was asked later, or follows from others
-    if old.category == "reordered" and new.category != "reordered":
-        return new
-    return old
-
-
-def _is_put_below(old: Found, new: Found) -> bool:
-    """Return whether the recorded call moved into a task, and the next call took its place.
-
-    If the record was cut off there, the next call is not in it.
-    """
-    one, moved, other = old.recorded, old.now, new.now
-    if one is None or moved is None or other is None or not old.is_moved:
-        return False
-    return other.call == one.call and moved.scope.startswith(f"{one.scope}/")
-
-
-def _at_recorded(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the difference that the recorded line is part of."""
-    seq = explorer.first.recorded.seq
-    return next((one for one in found if one.recorded and one.recorded.seq == seq), None)
-
-
-def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the sleep that the program is in and the record does not have.
-
-    It replaces a call if the record continues with a call of that task that is gone.
-    """
-    mismatch, entry = explorer.first, explorer.first.recorded
-    if not entry.call:
+def _look(case: _Case) -> Answer | None:
+    recorded = [item for item in case.explorer.recorded_items if item.kind == "clock"]
+    now = [item for item in case.explorer.asked_items if item.kind == "clock"]
+    opposite: tuple[Category, ...] = "missing_call", "unconsumed"
+    if case.mismatch.event_kind == "clock.read" and len(now) > len(recorded):
+        looked = Found("extra_call", None, now[0])
+    elif case.entry.kind == "clock.read" and len(now) < len(recorded):
+        ended = case.mismatch.has_ended
+        looked = Found("unconsumed" if ended else "missing_call", recorded[0], None)
+        opposite = ("extra_call",)
+    else:
         return None
-    old = _at_recorded(explorer, found)
-    if old is not None and old.category == "reordered":
+    answers = (rule.answer(case) for rule in _OF_LINES)
+    shown = next((answer[1] for answer in answers if answer is not None), None)
+    if shown is None or shown.category not in opposite:
+        return looked.category, looked, []
+    both = Found("kind_changed", shown.recorded or looked.recorded, shown.now or looked.now)
+    return "kind_changed", both, [shown]
+
+
+def _sleep(case: _Case) -> Answer | None:
+    explorer, mismatch, entry, old = case.explorer, case.mismatch, case.entry, case.old
+    if not entry.call or (old is not None and old.category == "reordered"):
         return None
     gone = old.recorded if old is not None and (_is_gone(old) or _is_unlike(old)) else None
-    more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
-    fired = [item for item in explorer.recorded_items if item.kind == "timer"]
-    scopes = {item.scope for item in fired}
-    news = {one.now.call for one in found if one.now is not None}
+    more = {one.now.scope for one in case.found if one.now and one.now.kind == "timer"}
+    scopes = {item.scope for item in explorer.recorded_items if item.kind == "timer"}
+    news = {one.now.call for one in case.found if one.now is not None}
     told = {item.call for item in explorer.asked_items if item.kind == "timer"} - news
-    is_world = entry.kind == "timer.fired"
-    place = scope_of(entry.call)
+    is_world, place = entry.kind == "timer.fired", scope_of(entry.call)
     for scope, key in explorer.sleeping.items():
         if not _is_within(place, scope):
             continue  # what waits in a task beside it keeps nobody from asking
@@ -269,48 +230,157 @@ def _of_sleep(explorer: Explorer, found: list[Found]) -> Found | None:
         if scope in more or scope not in scopes or (is_new and not is_world):
             timer = Item("timer", "", None, key)
             if gone is not None and gone.scope == scope and not gone.is_mark:
-                return Found("kind_changed", gone, timer)
+                return case.says(Found("kind_changed", gone, timer))
             is_ahead = mismatch.event_kind and (old is not None or is_world or scope != place)
             if not is_ahead and not mismatch.has_ended:
-                return Found("extra_call", None, timer)
+                return case.says(Found("extra_call", None, timer))
     return None
 
 
-def _is_gone(found: Found) -> bool:
-    """Return whether a recorded request is gone, or paired with an unlike one.
+def _only_one(case: _Case) -> Answer | None:
+    is_one = case.old is None or case.new is None or case.old is case.new
+    return case.says(case.old or case.new) if is_one else None
 
-    Unlike is a later request with a different name and arguments.
-    """
+
+def _replaced(case: _Case) -> Answer | None:
+    old, new = case.old, case.new
+    one, other = (old.recorded, new.now) if old and new else (None, None)
+    if not (old and new and one and other) or not _is_gone(old) or new.category == "reordered":
+        return None
+    calls = [each for each in case.explorer.recorded_items if each.scope == one.scope]
+    after = next((each for each in calls if each.seq > one.seq and not each.is_mark), None)
+    if one.kind == "timer":
+        is_replaced = one.scope == other.scope and new.recorded is None
+    else:
+        is_next = new.recorded is after and after is not None and _are_alike(after, other)
+        is_replaced = one.call == other.call and not is_next
+    found = _found_at(AlignmentStep(one, other), has_ended=False)
+    return case.says(found) if is_replaced else None
+
+
+def _put_below(case: _Case) -> Answer | None:
+    old, other = case.old, case.new.now if case.new else None
+    if other is None or old is None or not old.is_moved or not (old.recorded and old.now):
+        return None
+    is_below = old.now.scope.startswith(f"{old.recorded.scope}/")
+    return case.says(old) if is_below and other.call == old.recorded.call else None
+
+
+def _asked_later(case: _Case) -> Answer | None:
+    old, new = case.old, case.new
+    is_cancel = old is not None and old.recorded is not None and old.recorded.kind == "cancel"
+    is_later = is_cancel or (old is not None and old.now is not None)
+    return case.says(new) if is_later and new and new.recorded is None else None
+
+
+def _moved(case: _Case) -> Answer | None:
+    old, new = case.old, case.new
+    return case.says(new) if old and new and old.category == "reordered" != new.category else None
+
+
+def _sleep_gone(case: _Case) -> Answer | None:
+    asked = case.emitted
+    if asked is None:
+        return None
+    until = next((e.seq for e in case.explorer.recorded_items if e.key == asked.key), -1)
+    for one in case.found:
+        gone = one.recorded
+        if gone is None or one.now is not None or gone.kind != "timer" or gone.seq >= until:
+            continue
+        if _is_within(asked.scope, gone.scope):
+            return one.category, one, [one]
+    return None
+
+
+def _twin(case: _Case) -> Answer | None:
+    emitted = case.emitted
+    if emitted is None or emitted.is_mark or emitted.kind == "clock":
+        return None
+    more = (one for one in case.found if one.category == "extra_call")
+    twin = next((one for one in more if one.now and one.now.key == emitted.key), None)
+    return None if twin is None else ("extra_call", Found("extra_call", None, emitted), [twin])
+
+
+def _asked_before(case: _Case) -> int:
+    """Return how much was asked before the recorded request."""
+    items, recorded = case.explorer.asked_items, case.recorded
+    alike = (at for at, one in enumerate(items) if recorded and one.key == recorded.key)
+    return next(alike, 1 << 62)
+
+
+def _earlier(case: _Case) -> Answer | None:
+    before = set(case.explorer.asked_items[: _asked_before(case)])
+    early = next((one for one in case.found if one.now in before and one.recorded is None), None)
+    if early is None and case.recorded is None:
+        early = next(iter(case.found), None)
+    return None if early is None else (early.category, early, [early])
+
+
+def _await(case: _Case) -> Answer | None:
+    is_given = case.mismatch.event_kind and case.explorer.first_given > _asked_before(case)
+    return None if is_given else ("unrecorded_await", None, [])
+
+
+@attrs.frozen
+class Rule:
+    """A question about the first difference, which answers it or leaves it to the next rule."""
+
+    name: str
+    answer: Callable[[_Case], Answer | None]
+    sentence: str
+    """The rule in words."""
+
+
+_OF_LINES: Final = (
+    Rule("sleep", _sleep, "A sleep that the record lacks, in the task of the recorded request or "
+         "above it, is `extra_call`, or `kind_changed` in the place of a call that is gone."),
+    Rule("one line", _only_one, "If one of the two lines is part of a difference, it is that one."),
+    Rule("replaced", _replaced, "Two requests at one call key, none of them elsewhere, are one "
+         "change, also if the recorded one was paired with a later one that is unlike it."),
+    Rule("put below", _put_below, "A recorded request that moved into a task below its own goes "
+         "before its replacement."),
+    Rule("asked later", _asked_later, "A new request goes before a recorded one that is made later "
+         "with other arguments, and before a cancellation that is gone."),
+    Rule("moved", _moved, "A request that only moved gives way to one that did not."),
+    Rule("recorded line", lambda case: case.says(case.old), "The recorded line's difference "
+         "goes before the other."),
+)  # fmt: skip
+
+RULES: Final = (
+    Rule("timer due", _due, "A timer that is due before the recorded one is `extra_call` if it is "
+         "new, else `reordered`. One that fired with another length is `args_changed`."),
+    Rule("clock", _look, "Another clock read is `extra_call` or `missing_call`; all are alike, so "
+         "their numbers count. In the place of a call, it is `kind_changed`."),
+    *_OF_LINES,
+    Rule("sleep gone", _sleep_gone, "If both lines are in place, a sleep that is gone before the "
+         "current request is the difference."),
+    Rule("twin", _twin, "Of two equal requests, one of them new, the first is the new one."),
+    Rule("earlier", _earlier, "A new request that was made before the recorded one comes first."),
+    Rule("await", _await, "A program that waits, or asks before it is given anything, is "
+         "`unrecorded_await`."),
+    Rule("order", lambda _case: ("reordered", None, []), "Anything else is `reordered`."),
+)  # fmt: skip
+"""The first rule with an answer decides."""
+
+
+def _shares(one: Found, shown: Found) -> bool:
+    """Return whether two differences are about the same item, or the same timer."""
+    timers = [each.now for each in (one, shown) if each.now and each.now.kind == "timer"]
+    is_timer = len(timers) == 2 and timers[0].scope == timers[1].scope  # told by number alone  # noqa: PLR2004
+    both = (one.recorded, shown.recorded), (one.now, shown.now)
+    return is_timer or any(a is b is not None for a, b in both)
+
+
+def _is_gone(found: Found) -> bool:
+    """Return whether a recorded request is gone, or paired with a later one that is unlike it."""
     one, other = found.recorded, found.now
-    if one is None or other is None:
-        return one is not None
-    return one.call != other.call and _is_unlike(found)
+    return one is not None and (other is None or (one.call != other.call and _is_unlike(found)))
 
 
 def _is_unlike(found: Found) -> bool:
     """Return whether two requests have neither name nor arguments in common."""
     one, other = found.recorded, found.now
-    if one is None or other is None:
-        return False
-    return one.name != other.name and one.key[2] != other.key[2]
-
-
-def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
-    """Return whether a current request replaces the recorded one.
-
-    It has the same call key, unless it is the record's next request; or it is a call of the task
-    that had a timer there.
-    """
-    one, other = old.recorded, new.now
-    if one is None or other is None or not _is_gone(old) or new.category == "reordered":
-        return False
-    if one.kind == "timer":
-        return one.scope == other.scope and new.recorded is None
-    calls = [each for each in explorer.recorded_items if each.scope == one.scope]
-    after = next((each for each in calls if each.seq > one.seq and not each.is_mark), None)
-    if one.call != other.call:
-        return False
-    return new.recorded is None or new.recorded is not after or not _are_alike(after, other)
+    return bool(one and other and one.name != other.name and one.key[2] != other.key[2])
 
 
 def _are_alike(one: Item, other: Item) -> bool:
@@ -321,79 +391,6 @@ def _are_alike(one: Item, other: Item) -> bool:
     words, more = (set(_WORD.findall(encode(each.arguments).decode())) for each in (one, other))
     own = set(one.arguments or ()) if isinstance(one.arguments, dict) else set[str]()
     return not (words - own) or not (more - own) or bool((words & more) - own)
-
-
-def _of_order(explorer: Explorer, found: list[Found]) -> tuple[Category, Found | None, list[Found]]:
-    """Name the difference of two lines that are each in place in their own scopes.
-
-    The cause may be an earlier request; then that is the first difference.
-    """
-    timer = _gone_before(explorer, found)
-    if timer is not None:
-        return timer.category, timer, [timer]
-    twin = _twin(explorer, found)
-    if twin is not None:
-        return "extra_call", Found("extra_call", None, explorer.emitted), [twin]
-    seq = explorer.first.recorded.seq
-    key = next((one.key for one in explorer.recorded_items if one.seq == seq), None)
-    asked = next((at for at, one in enumerate(explorer.asked_items) if one.key == key), 1 << 62)
-    before = set(explorer.asked_items[:asked])
-    early = next((one for one in found if one.now in before and one.recorded is None), None)
-    if early is None and key is None:
-        early = next(iter(found), None)
-    if early is not None:
-        return early.category, early, [early]
-    if not explorer.first.event_kind or explorer.first_given <= asked:
-        return "unrecorded_await", None, []
-    return "reordered", None, []
-
-
-def _gone_before(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the sleep that is gone before the current request, and that the record waited for."""
-    asked = explorer.emitted
-    if asked is None:
-        return None
-    seqs = (one.seq for one in explorer.recorded_items if one.key == asked.key)
-    until = next(seqs, -1)
-    for one in found:
-        gone = one.recorded
-        if gone is None or one.now is not None or gone.kind != "timer" or gone.seq >= until:
-            continue
-        if _is_within(asked.scope, gone.scope):
-            return one
-    return None
-
-
-def _twin(explorer: Explorer, found: list[Found]) -> Found | None:
-    """Return the extra call that equals the current request: one of the two is new.
-
-    The first is the new one, because the record has something else in its place.
-    """
-    emitted = explorer.emitted
-    if emitted is None or emitted.is_mark or emitted.kind == "clock":
-        return None
-    more = (one for one in found if one.category == "extra_call")
-    return next((one for one in more if one.now and one.now.key == emitted.key), None)
-
-
-_OPPOSITE: Final = {
-    "extra_call": ("missing_call", "unconsumed"),
-    "missing_call": ("extra_call",),
-}
-
-
-def _of_looks(explorer: Explorer) -> Found | None:
-    """Return the extra or missing clock read where the lines differ.
-
-    Clock reads have no call key and are all alike, so only their numbers are compared.
-    """
-    recorded = [item for item in explorer.recorded_items if item.kind == "clock"]
-    now = [item for item in explorer.asked_items if item.kind == "clock"]
-    if explorer.first.event_kind == "clock.read" and len(now) > len(recorded):
-        return Found("extra_call", None, now[0])
-    if explorer.first.recorded.kind == "clock.read" and len(now) < len(recorded):
-        return Found("missing_call", recorded[0], None)
-    return None
 
 
 # -- the later ones ---------------------------------------------------------------------------

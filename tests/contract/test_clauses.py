@@ -138,7 +138,7 @@ LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
             r"\w+",
             re.sub(r"\([^)]*\)", "", _clause("**§12.5 The divergence** is one object:", ";")),
         ),
-        [*Divergence.computed, *_fields(Divergence)],
+        Divergence.members(),
     ),
     "§13.13, modes": ([*_rows("**§13.13 Modes**", "`--refold-accept`"), "accept"], get_args(Mode)),
     "§14.1, commands": (

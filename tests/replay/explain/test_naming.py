@@ -13,7 +13,10 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.naming import RULES, named
+from refold.replay.reexecute.comparison import Comparison
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.report import RunAgain
 from refold.tools.contract.tool_types import tool
 from tests.support.loops import for_each, table
 from tests.support.steps import Step, fetch, program_of, recorded, search
@@ -23,6 +26,7 @@ B: Step = ("tool", "fetch", {"q": "b"})
 C: Step = ("tool", "search", {"q": "c"})
 X: Step = ("tool", "search", {"q": "x"})
 NAP: Step = ("sleep", 0.001)
+LONG: Step = ("sleep", 0.002)
 UUID: Step = ("uuid",)
 
 
@@ -446,6 +450,47 @@ def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None
         for one in found.later
         if one.call
     ] == list(case.later)
+
+
+OF_RULE: dict[str, list[tuple[list[Step], list[Step]]]] = {
+    "timer due": [([NAP], [LONG])],
+    "clock": [([A, B], [A, ("now",), B]), ([A, ("now",), C], [A, B, C])],
+    "sleep": [([A, B], [A, NAP, B]), ([A, B, C], [A, NAP, C])],
+    "one line": [([A, B, C], [X, B, C]), ([A, B, C], [A, C]), ([A, B, C], [B, A, C])],
+    "replaced": [([NAP], [A])],
+    "put below": [([B], [C, both([B], [LONG])])],
+    "asked later": [([C], [both([both([C])], [A])])],
+    "moved": [([both([A, B], [C])], [both([("start", [A]), ("await",), B], [X])])],
+    "recorded line": [([NAP], [both([C])])],
+    "sleep gone": [([LONG, NAP, B], [B, LONG, both([NAP]), B])],
+    "twin": [([NAP, NAP, C], [C, NAP, NAP, C])],
+    "earlier": [([("now",)], [NAP, ("now",)])],
+    "await": [([("now",), NAP], [NAP, ("now",)])],
+    "order": [([B, ("now",)], [("now",), B])],
+}
+"""By rule, in the order in which they are asked: programs, before and after a change."""
+
+
+def rule_of(tmp_path: Path, before: list[Step], after: list[Step]) -> str:
+    """Return the rule that names a change; empty where the end of the run does."""
+    log = recorded(tmp_path / "a.jsonl", *before).log
+    again = RunAgain(log=log, program=program_of(*after), tools={})
+    comparison = Comparison(again, None, verified=True)
+    comparison.compare()
+    explorer = comparison.replayed.explorer
+    return "" if explorer is None else named(explorer, frozenset()).rule
+
+
+def test_each_rule_has_its_cases_in_the_order_of_the_rules() -> None:
+    assert list(OF_RULE) == [rule.name for rule in RULES]
+    assert len({rule.sentence for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", OF_RULE)
+def test_a_rule_names_its_cases(tmp_path: Path, rule: str) -> None:
+    for at, (before, after) in enumerate(OF_RULE[rule]):
+        (tmp_path / str(at)).mkdir()
+        assert rule_of(tmp_path / str(at), before, after) == rule
 
 
 @pytest.mark.parametrize("position", range(8), ids=lambda position: f"at {position}")
