@@ -37,6 +37,8 @@ _STDOUT: Final = "/arguments/stdout"
 _FILES: Final = "/arguments/files/"
 _NAMES_SHOWN: Final = 8
 """Files that a cause names."""
+BARE: Final = "the copy has "
+"""The beginning of a note that matters only where something differs."""
 OFFLINE: Final = "this call may have used the network: the sandbox has none; --copy network"
 
 
@@ -137,7 +139,8 @@ class ObservedReport:
             said = "the command sent no request" if self.requests else "nothing to replay"
         if self.unfit and not self.identical:
             said = f"could not be replayed here: {self.unfit}; {said}"
-        return f"{said}: {served}, in {talks}; requests sent by the proxy: {self.live}"
+        live = f"; requests sent by the proxy: {self.live}" if self.live else ""
+        return f"{said}: {served}, in {talks}{live}"
 
     def __str__(self) -> str:
         lines = [*filter(None, [self.files]), self.headline]

@@ -13,6 +13,7 @@ Rules: CONTRACT.md §16.
     sessions           a command recorded, replayed or forked, from start to report
     bookends           the first and the last entry of such a log
     command, signals   the command: its environment, output and end; signals to it
+    folded             its tracebacks over refused requests, as one line
 
     profiles
 """

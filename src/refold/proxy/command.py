@@ -23,6 +23,7 @@ import attrs
 
 from refold.engine.errors import UsageError
 from refold.engine.process.bounds import BY_SIGNAL
+from refold.proxy.folded import FoldedTracebacks
 from refold.proxy.signals import Signals, waited
 
 KEPT_BYTES: Final = 1024 * 1024
@@ -158,6 +159,7 @@ def run_command(
     terminal: Size | None = None,
     follows: bool = False,
     keeps_errors: bool = False,
+    folds_errors: bool = False,
     start: Starter = started,
     timeout: float | None = None,
 ) -> CommandEnd:
@@ -166,14 +168,21 @@ def run_command(
     `write` gets the output; by default it goes to standard output. With `terminal`, its standard
     output is one of that size, and, if it `follows`, of that which ours has now. Children of the
     command that continue after its end are not waited for, and their output is not read. If it
-    `keeps_errors`, standard error passes through here, too; else it is ours. After `timeout`
-    seconds the command is asked to end, and killed if it does not.
+    `keeps_errors`, standard error passes through here, too; else it is ours. If it
+    `folds_errors`, a traceback over a refused request is one line. After `timeout` seconds the
+    command is asked to end, and killed if it does not.
 
     Raises:
         UsageError: it cannot be started.
     """
     ours, its = _terminal(terminal) if terminal else os.pipe()
-    heard, said = os.pipe() if keeps_errors else (None, None)
+    heard, said = None, None
+    if folds_errors and sys.stderr is not None and sys.stderr.isatty():
+        heard, said = _terminal(terminal or (80, 24))
+    elif keeps_errors or folds_errors:
+        heard, said = os.pipe()
+    passed_on = functools.partial(_passed_on, sys.stderr)
+    folded = FoldedTracebacks(passed_on)
     with contextlib.ExitStack() as held:
         for end in filter(None, (ours, heard)):
             held.enter_context(open(end, "rb", 0))  # noqa: PTH123 - a descriptor
@@ -187,14 +196,15 @@ def run_command(
             except (OSError, ValueError) as error:
                 raise UsageError(_why_not(command[0], error)) from None
         output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))
-        errors = (
-            _Output(heard, functools.partial(_passed_on, sys.stderr)) if heard is not None else None
-        )
+        errors = None
+        if heard is not None:
+            errors = _Output(heard, folded if folds_errors else passed_on)
         if errors is not None:
             held.enter_context(errors.drained())
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), resized:
             code, timed_out = waited(process, timeout)
+    folded.close()
     ended = output.ended(code if code >= 0 else BY_SIGNAL - code)
     complained = errors.ended(0).printed if errors else b""
     return attrs.evolve(ended, complained=complained, timed_out=timed_out, interrupted=signals.came)

@@ -363,7 +363,7 @@ def replay_command(
             profile=known, here=session.here(), work=session.signals.work, made=made,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
-        ended = session.run(desk, mcp, journal, {**pinned(record), **keys})
+        ended = session.run(desk, mcp, journal, {**pinned(record), **keys}, folds_errors=True)
         desk.look()
         printed = output_of(ended, session.secrets)
         files, more = session.left(record, desk.bindings)
@@ -739,11 +739,13 @@ class _Session:
         journal: ObservedLog | None,
         keys: Mapping[str, str] = _NO_KEYS,
         at_end: Callable[[bool], None] = lambda _timed_out: None,
+        *,
+        folds_errors: bool = False,
     ) -> CommandEnd:
         """Run the command, and write its end after `at_end`; if it cannot start, remove the log."""
         hub = Hub(desk, mcp.connect)
         try:
-            ended = self.through(hub, keys, hub.variables)
+            ended = self.through(hub, keys, hub.variables, folds_errors=folds_errors)
         except UsageError:
             if journal is not None:
                 journal.discard()
@@ -761,6 +763,7 @@ class _Session:
         variables: Callable[[str], Mapping[str, str]] = lambda _base: _NO_KEYS,
         *,
         keeps_errors: bool = False,
+        folds_errors: bool = False,
     ) -> CommandEnd:
         """Run the command to its end, with its requests led to a desk.
 
@@ -782,6 +785,7 @@ class _Session:
                 terminal=self.terminal,
                 follows=self.follows,
                 keeps_errors=keeps_errors,
+                folds_errors=folds_errors,
                 start=self.place.start,
                 timeout=self.timeout,
             )

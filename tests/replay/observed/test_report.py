@@ -125,7 +125,7 @@ def test_one_request_is_one(tmp_path: Path) -> None:
     """In the singular."""
     found = record(tmp_path / "one.jsonl", talk(user("Hello"), says("x")))
 
-    assert "0 of 1 recorded request served, in 1 conversation;" in str(replayed(found, []))
+    assert "0 of 1 recorded request served, in 1 conversation" in str(replayed(found, []))
 
 
 def test_a_rule_of_the_record_that_is_left_out_is_noted(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 from refold.replay.observed.effects import effects_of
 from refold.replay.observed.record import ObservedRecord
-from refold.replay.observed.report import GUARANTEE, ObservedReport
+from refold.replay.observed.report import BARE, ObservedReport
 
 _SHOWN: Final = 8
 """Names of program files that are shown."""
@@ -263,18 +263,25 @@ def _write() -> Callable[[bytes], None] | None:
 
 
 def _describe(report: ObservedReport, *, is_all: bool) -> None:
-    """Say on standard error how it went: standard output is the command's."""
-    if report.files:
-        output.told(report.files)
+    """Report on standard error, which begins with what differs: standard output is the command's.
+
+    If all is well, it has the verdict, whose files they were, and where it ran; and a line for each
+    thing that was not compared.
+    """
     said, colon, counts = report.headline.partition(":")
     is_fine = report.identical and not report.is_nothing
-    output.told((said, "green" if is_fine else "bold red"), colon + counts)
+    if report.is_nothing:
+        output.told((said, "bold red"), colon + counts)
     if not is_fine:
-        for text in cause_texts(report.causes, None if is_all else CAUSES_SHOWN):
-            output.told_lines(text)
+        texts = cause_texts(report.causes, None if is_all else CAUSES_SHOWN)
+        output.told_lines("\n".join(texts).removeprefix("\n"))
         if len(report.causes) > CAUSES_SHOWN and not is_all:
             output.told((ALL_HINT, "dim"))
         output.told()
+    if not report.is_nothing:
+        output.told((said, "green" if is_fine else "bold red"), colon + counts)
+    if report.files:
+        output.told(report.files)
     if report.profile:
         output.told((f"profile: {report.profile}", "dim"))
     for line in report.ignored_lines():
@@ -284,5 +291,5 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     if report.unkept:
         output.told((f"not kept: --copy keep:{report.unkept}", "bold red"))
     for note in report.notes:
-        output.told((f"note: {note}", "yellow"))
-    output.told((f"guarantee: matched ({GUARANTEE})", "dim"))
+        if not (is_fine and note.startswith(BARE)):
+            output.told((note if is_fine else f"note: {note}", "yellow"))

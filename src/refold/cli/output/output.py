@@ -146,18 +146,27 @@ def _plain(parts: tuple[Part, ...]) -> str:
 
 
 def line(*parts: Part, cut: bool = False) -> None:
-    """Print one line; with `cut`, a terminal shows no more of it than fits."""
+    """Print one line; with `cut`, no more of it than fits on the terminal, piped or not."""
     if _quota:
         if not _quota[0]:
             _quota[1] += 1
             return
         _quota[0] -= 1
     if not cut or (screen := _console()) is None:
-        _print(*parts)
+        width = _piped_width() if cut else 0
+        plain = _plain(parts) if width else ""
+        _print(*(parts if len(plain) <= width else (f"{plain[: width - 1]}…",)))
         return
     text = _rich_text(parts)
     text.truncate(screen.width, overflow="ellipsis")
     screen.print(text, soft_wrap=True)
+
+
+def _piped_width() -> int:
+    """Return the width of the terminal that the user looks at; 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    return 0
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ from refold.proxy.copies.current import (
 from refold.proxy.copies.git_folders import GitFolders
 from refold.proxy.copies.history import take_hooks
 from refold.proxy.copies.whose import Files
+from refold.replay.observed.report import BARE
 
 LENT_MAX: Final = 1024**3
 """Bytes that are copied of what git ignores and of what else was left out of a record."""
@@ -222,7 +223,7 @@ def _histories(
             shown += [(folder, at) for at, folder in named.items()]
     if started.repositories:
         hooks = "your hooks" if has_hooks else "no hooks"
-        notes.append(f"the copy has {hooks}, no remotes and no credential helper")
+        notes.append(f"{BARE}{hooks}, no remotes and no credential helper")
     return notes, shown
 
 
