@@ -296,12 +296,14 @@ for way in ("held", "opened each time"):
 print(json.dumps(told))
 """
 _READERS = (
-    "show one.jsonl --details", "show one.jsonl --events", "verify one.jsonl", "why one.jsonl 9",
-    "show one.jsonl --at -1", "ls one.jsonl other.jsonl --diff one.jsonl",
-    "diff one.jsonl other.jsonl",
-    "replay one.jsonl --program main.py:top",
+    "show one.jsonl --details", "show one.jsonl --failed --json", "show one.jsonl --events",
+    "show one.jsonl --entry 3", "show one.jsonl --at -1", "show one.jsonl --at 3 --to -1",
+    "verify one.jsonl", "why one.jsonl 9", "ls . --notable",
+    "ls one.jsonl other.jsonl --diff one.jsonl", "diff one.jsonl other.jsonl",
+    "diff one.jsonl other.jsonl --json", "replay one.jsonl --program main.py:top",
     "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
     "export one.jsonl --to markdown -o -", "export one.jsonl --to perfetto -o -",
+    "export one.jsonl --to otlp -o -",
 )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def command(
         asked = (is_tree, status, since, text, is_notable, last, sort, other)
         return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
     paths, advice = _places(places)
-    if other is not None:  # a log is listed, compared, and read once
+    if other is not None or is_notable:  # a log is listed, searched or compared, and read once
         click.get_current_context().with_resource(holding())
     where = few([*map(output.shown_path, paths)], _SHOWN)
     with output.progress(f"reading {where}"), keeping(KeptFolds(cache_folder())):
