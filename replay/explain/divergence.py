@@ -6,14 +6,15 @@ are CONTRACT.md §12.4, the members §12.5.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.log.reader import Entry
-from refold.replay.difference.causes import DiffCause, cause_of
+from refold.replay.difference.causes import DiffCause, cause_of, causes
+from refold.replay.difference.excuses import Ignored
 from refold.replay.difference.pointer_diff import Difference, differences, differing, shown
 from refold.replay.difference.text_diff import TextChange
 from refold.replay.index.asked_items import item_of
@@ -191,6 +192,32 @@ _LATER_DIFFS_SHOWN: Final = 3
 _LAST_SHOWN: Final = 3
 _OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/predecessor")
 """Log members of a conversation, omitted if its messages are shown one by one."""
+
+
+@attrs.frozen(kw_only=True)
+class DivergenceReport(Document):
+    """What a replay of a program, and of a watched command, report alike."""
+
+    computed: ClassVar[tuple[str, ...]] = ("identical", "causes")
+
+    divergences: tuple[Divergence, ...] = ()
+    """The first of each run or conversation that differs, in the order of time."""
+    entries: int = 0
+    """Entries compared, over all logs."""
+    ignored: tuple[Ignored, ...] = ()
+    """Ignored differences, volatile or redacted; at most 1,000 per run."""
+    ignored_count: int = 0
+    """How many these are in all."""
+
+    @property
+    def causes(self) -> tuple[DiffCause, ...]:
+        """The divergences, equal ones as one."""
+        return causes(self.divergences)
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differed."""
+        return not self.divergences
 
 
 def _spot(difference: Difference) -> str:

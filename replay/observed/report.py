@@ -15,11 +15,11 @@ from refold.engine.encoding.document import Document
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.profile import EXACT
 from refold.engine.workspace.paths import names_of
-from refold.replay.difference.causes import DiffCause, cause_texts, causes
-from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.difference.causes import cause_texts
+from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.difference.pointer_diff import Difference, counted, differences, few
 from refold.replay.difference.text_diff import text_changes
-from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.divergence import Divergence, DivergenceReport
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.changes import item_of, may_use_network
 from refold.replay.observed.explaining import ANSWERED, all_divergences, says_refusal
@@ -43,8 +43,10 @@ OFFLINE: Final = "this call may have used the network: the sandbox has none; --c
 
 
 @attrs.frozen(kw_only=True)
-class ObservedReport:
+class ObservedReport(DivergenceReport):
     """One replay of a watched command."""
+
+    computed = (*DivergenceReport.computed, "guarantee")
 
     log: str
     program: str
@@ -57,16 +59,10 @@ class ObservedReport:
     answered_otherwise: int
     """Requests that asked something else than was recorded, and were answered as recorded."""
     conversations: int
-    entries: int
-    divergences: tuple[Divergence, ...]
-    """Each conversation's first in the order asked, then requests not made, then a changed end."""
     rules: dict[str, Json]
     """The rules for values that were not compared: {volatile, volatile_texts}."""
     exit_code: int | None
     """The command's exit code; `None` if it does not end."""
-    ignored: tuple[Ignored, ...] = ()
-    """Ignored differences; at most 1,000."""
-    ignored_count: int = 0
     profile: str = ""
     """The name of the command's profile; empty without one."""
     files: str = ""
@@ -90,9 +86,9 @@ class ObservedReport:
         return is_nothing and bool(self.requests or not self.divergences)
 
     @property
-    def causes(self) -> tuple[DiffCause, ...]:
-        """The divergences, equal ones as one."""
-        return causes(self.divergences)
+    def guarantee(self) -> str:
+        """`matched`: requests were matched, and the command itself ran freely."""
+        return MATCHED
 
     @property
     def identical(self) -> bool:
@@ -103,14 +99,8 @@ class ObservedReport:
         return not (self.divergences or self.answered_otherwise)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        plain = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
-        plain["divergences"] = [one.as_json() for one in self.divergences]
-        plain["causes"] = [one.as_json() for one in self.causes]
-        plain["ignored"] = [one.as_json() for one in self.ignored]
-        plain["notes"] = list(self.notes)
-        identical = self.identical and not self.is_nothing
-        return {"identical": identical, "guarantee": MATCHED, **plain}
+        """Return it as plain data, in which nothing is not identical."""
+        return super().as_json() | {"identical": self.identical and not self.is_nothing}
 
     def ignored_lines(self) -> list[str]:
         """Return the ignored values as lines for people: their number, then the places."""

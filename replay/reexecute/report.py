@@ -7,14 +7,12 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
-from refold.replay.difference.causes import DiffCause, causes
-from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.difference.pointer_diff import counted
 from refold.replay.explain.causes import likely_cause
-from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.divergence import Divergence, DivergenceReport
 
 _STRUCK_SHOWN: Final = 5
 
@@ -37,16 +35,12 @@ class RunAgain:
 
 
 @attrs.frozen(kw_only=True)
-class ReplayReport(Document):
+class ReplayReport(DivergenceReport):
     """The result of a re-execution."""
 
-    computed = ("identical", "not_compared", "causes")
+    computed = (*DivergenceReport.computed, "not_compared")
 
     log: Path
-    divergences: tuple[Divergence, ...] = ()
-    """The first of each run that differs, in the order of time."""
-    entries: int = 0
-    """Entries compared, over all logs."""
     children: int = 0
     """Child runs that were re-executed, at every depth."""
     tools_executed: int = 0
@@ -54,10 +48,6 @@ class ReplayReport(Document):
     come from the record."""
     ends_early: tuple[str, ...] = ()
     """Logs whose record ends before its run did, and that match up to there."""
-    ignored: tuple[Ignored, ...] = ()
-    """Ignored differences, volatile or redacted; at most 1,000 per run."""
-    ignored_count: int = 0
-    """How many these are in all."""
     timers: int = 0
     """Timers whose length is not compared: they did not fire, or their length is not recorded."""
     struck: tuple[str, ...] = ()
@@ -100,16 +90,6 @@ class ReplayReport(Document):
             f"what the tool {name} does: its definition has changed" for name in self.redefined
         ]
         return (timers, *unread) if self.timers else tuple(unread)
-
-    @property
-    def causes(self) -> tuple[DiffCause, ...]:
-        """The divergences, equal ones as one."""
-        return causes(self.divergences)
-
-    @property
-    def identical(self) -> bool:
-        """Whether every run matched its log."""
-        return not self.divergences
 
     def check(self) -> None:
         """Raise the first divergence, if there is one.

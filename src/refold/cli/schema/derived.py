@@ -86,10 +86,12 @@ def _returned(kind: type, name: str) -> Any:
 
 @functools.cache
 def _explained(kind: type) -> dict[str, str]:
-    """Return the text below each field of a class, and in each property."""
+    """Return the text below each field of a class and its bases, and in each property."""
+    texts: dict[str, str] = {}
+    for base in kind.__mro__[1:-1] if issubclass(kind, Document) else ():
+        texts = _explained(base) | texts
     (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(found, ast.ClassDef)
-    texts = {}
     for line, below in zip(found.body, [*found.body[1:], None], strict=True):
         match line, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(value=str(text))):
