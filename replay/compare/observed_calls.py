@@ -27,6 +27,7 @@ from refold.replay.compare.calls import NO_OUTCOME, RETRIES, Call, RunCalls
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.pointer_diff import shared_ends
 from refold.replay.observed.folder import FileDifference, folder_differences
+from refold.replay.observed.printed import compared
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
 
@@ -117,10 +118,10 @@ class ObservedCalls(RunCalls):
             self._bindings.learn(other._unnamed(same), self._unnamed(turn))  # noqa: SLF001 - of its own kind
         other.renamed({})
         self.renamed(scopes)
-        for side in (self, other):
-            output = (side.finished or {}).get("output")
-            if side.finished is not None and isinstance(output, dict):
-                side.finished["output"] = self._printed(side, output)
+        was, now = ((side.finished or {}).get("output") for side in (other, self))
+        if other.finished and self.finished and isinstance(was, dict) and isinstance(now, dict):
+            ends = compared(other._record, self._bindings, was, now)  # noqa: SLF001 - of its own kind
+            other.finished["output"], self.finished["output"] = ends
         self.started["input"] = self._bindings.as_recorded_value(self.started["input"])
 
     def _by_scope(self) -> dict[str, list[RecordedTurn]]:
@@ -130,13 +131,6 @@ class ObservedCalls(RunCalls):
             if turn.call not in self._again:
                 found[turn.scope].append(turn)
         return found
-
-    def _printed(self, side: "ObservedCalls", output: dict[str, Json]) -> dict[str, Json]:
-        """Return how a command ended, without how long that is which it printed."""
-        rules, text = side._record.rules, str(output.get("stdout") or "")  # noqa: SLF001 - of its own kind
-        text = rules.text(side._value(text))  # noqa: SLF001 - of its own kind
-        told = {name: value for name, value in output.items() if name != "stdout_bytes"}
-        return told | ({"stdout": self._bindings.plain_text(text)} if "stdout" in told else {})
 
     def names(self, call: str) -> list[str]:
         """Return the names of the conversations above a call, and of its own."""

@@ -263,3 +263,16 @@ def test_one_changed_word_is_told_once_with_its_subagent(tmp_path: Path, scenari
     assert "finished" in first
     (cause,) = found.causes
     assert cause.follows == found.count - 1, found
+
+
+@pytest.mark.parametrize(("mode", "count"), [("exact", 1), ("lines", 0), ("ignore", 0)])
+def test_output_is_compared_as_a_replay_compares_it(tmp_path: Path, mode: str, count: int) -> None:
+    """By the rule of the recording, with the same texts left out."""
+    profile = Profile(name="mine", output=mode)
+    ends = [{"exit_code": 0, "stdout": text, "stdout_bytes": 4} for text in ("a\nb\n", "b\na\n")]
+    logs = [
+        record(tmp_path / f"{at}.jsonl", guide(EAT, "fish hall"), profile=profile, output=end)
+        for at, end in enumerate(ends)
+    ]
+
+    assert diff(*logs).count == count
