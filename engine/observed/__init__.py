@@ -12,6 +12,7 @@ CONTRACT.md §16.
     delegations          names of delegating tools
     mcp, mcp_messages    events of the messages between MCP clients and servers
     binding              maps recorded values to current ones
+    file_names           pairs files that two runs named by a time or an id
     volatile             values that are not compared, and the equality of requests
     journal              the log of a watched command
     profile              settings for one agent program (`proxy.profiles` has some)

@@ -31,6 +31,7 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
+from refold.engine.observed.file_names import FileNames
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.notation import object_in
 from refold.engine.workspace.entries import MadeObject
@@ -340,7 +341,9 @@ class Bindings:
         `made` are the commits that the recorded run made.
         """
         self._places = (*places, *_BUILT_IN, *_uuids_below(recorded or {}, now or {}))
-        self._days = tuple(_day(each.get("date", "")) for each in (recorded or {}, now or {}))
+        was_day, now_day = (_day(each.get("date", "")) for each in (recorded or {}, now or {}))
+        self._days = was_day, now_day
+        self._file_names = FileNames(self._days)
         pairs = list(_own_pairs(recorded or {}, now or {}))
         self._was: dict[str, set[tuple[str, int]]] = {}
         self._here: dict[str, set[tuple[str, int]]] = {}
@@ -455,10 +458,24 @@ class Bindings:
 
     def is_same_file(self, path: str, recorded: str, now: str) -> bool:
         """Return whether two final texts of a file are equal; bind their values."""
+        now = self.as_printed(now)
         joined = self.joined_values(recorded, now, f"file:{basename(path)}")
         if joined is not None:
             self.commit(joined)
         return joined is not None
+
+    def file_pairs(
+        self,
+        recorded: Iterable[str],
+        now: Iterable[str],
+        is_same: Callable[[str, str], bool],
+    ) -> dict[str, str]:
+        """Pair the files that one run alone has by their names (`FileNames.pairs`)."""
+        return self._file_names.pairs(recorded, now, self.as_recorded_text, is_same)
+
+    def as_printed(self, text: str) -> str:
+        """Return a text of now with the recorded names of paired files."""
+        return self._file_names.renamed(text)
 
     def commit(self, joined: Joined) -> None:
         """Bind for good."""
@@ -719,6 +736,7 @@ class Bindings:
         counts = Counter(dict.fromkeys(own, 1))
         counts["id"] = sum(was != now for was, now in self._known.ids.items())
         counts["commit"] = len(self._known.commits)
+        counts["file name"] = self._file_names.count
         told = [
             name if name in own else f"{count} {name}{'s' * (count > 1)}"
             for name, count in counts.items()

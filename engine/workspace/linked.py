@@ -100,8 +100,8 @@ def trees_outside(started: FolderStarted) -> list[str]:
 
 def noted(started: FolderStarted) -> dict[str, str]:
     """Return folders outside of a recorded one that git names, by names for bindings."""
-    found = {f"git_{at}": work_tree_of(path) for at, path in enumerate(outside(started))}
-    return found | {f"tree_{at}": path for at, path in enumerate(trees_outside(started))}
+    found = {f"git folder {at}": work_tree_of(one) for at, one in enumerate(outside(started), 1)}
+    return found | {f"work tree {at}": one for at, one in enumerate(trees_outside(started), 1)}
 
 
 def work_tree_of(git_folder: str) -> str:

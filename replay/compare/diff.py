@@ -86,7 +86,7 @@ def diff(
             offered = _offered(log_a) | _offered(log_b)  # these may declare places of rare calls
             given = [path for path in sorted(volatile) if path.partition("/")[0] not in offered]
             comparison.notes += unmatched(log_b, unmatched(log_a, given)).values()
-    runs = _runs(log_a, log_b, volatile)
+    runs = _runs(log_a, log_b, volatile, has_files=files is not None)
     for listed in sorted({line for run in runs for line in run.declared.listed()}):
         comparison.notes.append(f"not compared (as declared): {listed}")
     comparison.header(*runs)
@@ -110,7 +110,9 @@ def diff(
     )
 
 
-def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls]:
+def _runs(
+    a: Path, b: Path, volatile: Iterable[str], *, has_files: bool
+) -> tuple[RunCalls, RunCalls]:
     """Return the calls of both; by conversation for two watched commands (§16.5)."""
     if not (is_observed(a) and is_observed(b)):
         return RunCalls(a, volatile), RunCalls(b, volatile)
@@ -118,7 +120,7 @@ def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls
     from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
 
     one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
-    other.bound_to(one)
+    other.bound_to(one, has_files=has_files)
     return one, other
 
 
@@ -136,7 +138,7 @@ def _of_watched(a: RunCalls, b: RunCalls) -> list[str]:
 def _files(a: RunCalls, b: RunCalls) -> Sequence[FileDifference]:
     from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
 
-    return a.files(b) if isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls) else ()
+    return b.files if isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls) else ()
 
 
 def _volatile(log: Path) -> list[str]:

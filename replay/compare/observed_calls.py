@@ -85,6 +85,8 @@ class ObservedCalls(RunCalls):
         self._asked: dict[str, Json] = {}
         self._ended: dict[str, Json] = {}
         self._ids: dict[str, dict[str, str]] = {}
+        self.files: tuple[FileDifference, ...] = ()
+        """The files that differ at the end of the log that this one is bound to."""
         self._build({})
 
     def conversations(self) -> dict[str, tuple[str, str]]:
@@ -103,8 +105,11 @@ class ObservedCalls(RunCalls):
         """Give conversations the scopes of the log that this one is compared with."""
         self._build(scopes)
 
-    def bound_to(self, other: "ObservedCalls") -> None:
-        """Map this log's values to the other log's, and rename its conversations (§13)."""
+    def bound_to(self, other: "ObservedCalls", *, has_files: bool) -> None:
+        """Map this log's values to the other log's, and rename its conversations (§13).
+
+        With `has_files`, the files that both left are compared, too.
+        """
         self._bindings = other._bindings = other._record.bindings(self._record.here)  # noqa: SLF001 - of its own kind
         self._is_now = True
         self._bindings.see(self._record.folder.made)
@@ -118,6 +123,9 @@ class ObservedCalls(RunCalls):
             self._bindings.learn(other._unnamed(same), self._unnamed(turn))  # noqa: SLF001 - of its own kind
         other.renamed({})
         self.renamed(scopes)
+        if has_files:  # before texts that name them
+            ignored = {*self._record.volatile_files, *other._record.volatile_files}  # noqa: SLF001 - of its own kind
+            self.files = folder_differences(other.path, self.path, self._bindings, ignored)
         was, now = ((side.finished or {}).get("output") for side in (other, self))
         if other.finished and self.finished and isinstance(was, dict) and isinstance(now, dict):
             ends = compared(other._record, self._bindings, was, now)  # noqa: SLF001 - of its own kind
@@ -142,11 +150,6 @@ class ObservedCalls(RunCalls):
     def bound(self) -> list[str]:
         """Return the mapped values of the other log and this one, as text."""
         return self._bindings.lines()
-
-    def files(self, other: "ObservedCalls") -> tuple[FileDifference, ...]:
-        """Return the files that the other command left otherwise behind."""
-        ignored = {*self._record.volatile_files, *other._record.volatile_files}  # noqa: SLF001 - of its own kind
-        return folder_differences(self.path, other.path, self._bindings, ignored)
 
     def usage(self) -> tuple[int, int]:
         """Return the tokens of all answers, in and out: a measurement."""

@@ -136,22 +136,39 @@ def folder_differences(
         if one.tree.bases != other.tree.bases:
             before, after = whole_a(), whole_b()
         contents_a.borrow(contents_b)
+        ends = {
+            path: (old or whole_a().get(path), new or whole_b().get(path))
+            for path, old, new in changed(before, after)
+            if not is_volatile(path, ignored)
+        }
+
+        def is_same(path: str, now: str) -> bool:
+            pair = ends[path][0], ends[now][1]
+            held_a, held_b = (_held(end, contents_a) for end in pair)
+            return _is_same(path, held_a, held_b, bindings)
+
+        only_a = [path for path, (_, new) in ends.items() if not _is_there(new)]
+        only_b = [path for path, (old, _) in ends.items() if not _is_there(old)]
+        for path, now in bindings.file_pairs(only_a, only_b, is_same).items():
+            ends[path] = ends[path][0], ends.pop(now)[1]
         found = list[FilePair]()
-        for path, old, new in changed(before, after):
-            if not is_volatile(path, ignored):
-                ends = old or whole_a().get(path), new or whole_b().get(path)
-                held_a, held_b = (_held(end, contents_a) for end in ends)
-                if not _is_same(path, held_a, held_b, bindings):
-                    found.append((path, *ends))
+        for path, (old, new) in ends.items():
+            held_a, held_b = _held(old, contents_a), _held(new, contents_a)
+            if not _is_same(path, held_a, held_b, bindings):
+                found.append((path, old, new))
         return tuple(
             FileDifference(
                 path=as_text(path),
-                in_a=old is not None and old.kind != "gone",
-                in_b=new is not None and new.kind != "gone",
+                in_a=_is_there(old),
+                in_b=_is_there(new),
                 diff=tuple(lines),
             )
             for (path, old, new), lines in zip(found, contents_a.diffs(found), strict=True)
         )
+
+
+def _is_there(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.kind != "gone"
 
 
 _Held = tuple[str, bytes | None]

@@ -37,7 +37,8 @@ def compared(
 
     The number of printed bytes is kept only for equal texts, because only there it is meaningful.
     """
-    raw = [record.rules.text(str(each.get("stdout") or "")) for each in (before, now)]
+    texts = str(before.get("stdout") or ""), bindings.as_printed(str(now.get("stdout") or ""))
+    raw = [record.rules.text(text) for text in texts]
     plain = [bindings.plain_text(each) for each in (raw[0], bindings.as_recorded_text(raw[1]))]
     parts = _PARTS.get(record.output, str)
     joined = bindings.joined_values(raw[0], raw[1])

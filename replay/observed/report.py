@@ -4,6 +4,7 @@ Every form of the report names the guarantee: requests were matched, and the com
 freely. Rules: CONTRACT.md §16.6.
 """
 
+import glob
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -13,6 +14,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.observed.binding import Bindings
+from refold.engine.observed.file_names import pattern_of
 from refold.engine.observed.profile import EXACT
 from refold.engine.workspace.paths import names_of
 from refold.replay.difference.causes import cause_texts
@@ -281,7 +283,8 @@ def _printed_otherwise(
         return []
     if record.output == EXACT:
         told = "the command's output matches the recorded one, except for ignored text"
-        is_bound = bindings.as_recorded_text(str(output.get("stdout"))) == ended.get("stdout")
+        printed = bindings.as_recorded_text(bindings.as_printed(str(output.get("stdout"))))
+        is_bound = printed == ended.get("stdout")
         return [] if is_bound or ended_otherwise(record, bindings, output) else [told]
     told = "the command's output differs from the recorded one; compared: "
     return [f"{told}--volatile output:{record.output}"]
@@ -351,9 +354,15 @@ def left_otherwise(
     cause = _why(diff, is_likely_consequence=is_likely_consequence)
     ended = record.finished.output if record.finished is not None else None
     printed = ended.get("stdout") if isinstance(ended, dict) else None
-    if kept := [path for path in before if printed and before[path] == printed]:
+    kept = [path for path in before if printed and before[path] == printed]
+    if kept:
         options = " ".join(f"--volatile {shlex.quote(f'file:{path}')}" for path in kept)
         cause += f"; if a shell redirected the output there, ignore it: {options}"
+    others = [path for path in {**before, **now} if path not in kept]
+    if others and not is_likely_consequence:
+        ignored = dict.fromkeys(f"file:{pattern_of(glob.escape(path))}" for path in others)
+        options = " ".join(f"--volatile {shlex.quote(each)}" for each in [*ignored][:_NAMES_SHOWN])
+        cause += f"; if they change on every run, or another process writes them: {options}"
     return [_end_changed(record, ends[0], ends[1], diff, diff, cause)]
 
 

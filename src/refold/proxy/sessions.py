@@ -797,11 +797,20 @@ class _Session:
         if self.place.comparison is None:
             return ({}, {}), []
         ended = self.place.comparison.end(record.folder, record.volatile_files)
-        was = ended.recorded
-        here = {path for path in ended.now if path in was}
-        same = {path for path in here if bindings.is_same_file(path, was[path], ended.now[path])}
+        was, left = ended.recorded, dict(ended.now)
+
+        def is_same(path: str, other: str) -> bool:
+            is_mode = ended.modes[path] == ended.modes[other]
+            return is_mode and bindings.is_same_file(path, was[path], ended.now[other])
+
+        alone = was.keys() - left.keys(), left.keys() - was.keys()
+        for path, other in bindings.file_pairs(*alone, is_same).items():
+            is_mode = ended.modes[path] == ended.modes[other]
+            left[path] = ("" if is_mode else f"mode {ended.modes[other]}\n") + left.pop(other)
+        both = {path for path in left if path in was}
+        same = {path for path in both if bindings.is_same_file(path, was[path], left[path])}
         then = {path: text for path, text in was.items() if path not in same}
-        found = ((path, text) for path, text in ended.now.items() if path not in same)
+        found = ((path, text) for path, text in left.items() if path not in same)
         now = {path: bindings.as_recorded_text(text) for path, text in found}
         return (then, now), [ended.note] if ended.note else []
 

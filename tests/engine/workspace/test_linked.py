@@ -39,7 +39,7 @@ def test_what_is_outside_is_named_once_with_what_it_holds() -> None:
 
     assert linked.outside(started) == ["/m/.git"]
     assert linked.base_of(started) == "/"
-    assert linked.noted(started) == {"git_0": "/m", "tree_0": "/v"}
+    assert linked.noted(started) == {"git folder 1": "/m", "work tree 1": "/v"}
 
 
 def test_of_a_copy_the_place_is_asked_that_its_command_sees(tmp_path: Path) -> None:

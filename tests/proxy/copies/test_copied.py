@@ -265,6 +265,9 @@ def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Pa
         assert (copy.top / "ran").exists() is has_hooks
         told = "your hooks" if has_hooks else "no hooks"
         assert f"the copy has {told}, no remotes and no credential helper" in copy.notes
+        assert has_hooks is not any(
+            "pre-commit; to run them: --copy hooks" in n for n in copy.notes
+        )
     assert not (top / "ran").exists()
 
 

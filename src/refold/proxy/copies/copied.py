@@ -31,7 +31,7 @@ from refold.proxy.copies.current import (
     todays_folder,
 )
 from refold.proxy.copies.git_folders import GitFolders
-from refold.proxy.copies.history import take_hooks
+from refold.proxy.copies.history import names_of_hooks, take_hooks
 from refold.proxy.copies.whose import Files
 from refold.replay.observed.report import BARE
 
@@ -214,6 +214,9 @@ def _histories(
         notes += told
         if has_hooks and lender is not None:
             take_hooks(git, lender)
+        elif lender is not None and (found := names_of_hooks(lender)):
+            of = f"{lender.top} has git hooks that did not run here"
+            notes.append(f"{of}: {paths.names_of(found)}; to run them: --copy hooks")
         if is_kept:
             for folder in named.values():
                 objects = Path(git.git_dir, _OBJECTS)
@@ -358,7 +361,10 @@ class _Lent:
         taken = (path for taken in self._taken.values() for path in taken)
         if altered := [path for path in taken if path in changed]:
             names = paths.names_of(altered)
-            told.append(f"changed by the recorded run, but as they are now in the copy: {names}")
+            told.append(
+                f"changed by the recorded run, but as they are now in the copy: {names}; if the "
+                "replay differs, put them back as they were, or record again"
+            )
         if self._out:
             told.append(f"neither in the log nor in the copy: {paths.names_of(self._out)}")
         return told

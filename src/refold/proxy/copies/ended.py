@@ -42,6 +42,8 @@ class EndedFolder:
     now: Texts
     note: str = ""
     """What could not be compared, in words."""
+    modes: Mapping[str, str] = attrs.field(factory=dict)
+    """Of files that were not there in one of the runs."""
 
 
 class FolderComparison:
@@ -88,6 +90,7 @@ class FolderComparison:
             return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
         then: dict[str, str] = {}
         now: dict[str, str] = {}
+        modes: dict[str, str] = {}
         with self._failing(), Inside(self._top) as folder:
             self._scanner.scan(is_last=True)
             before, after = self._contents.whole(recorded.tree).by_path, self._scanner.whole()
@@ -97,13 +100,15 @@ class FolderComparison:
                     continue
                 held, found = self._recorded(entry), folder.held(path)
                 is_mode = held is not None and found is not None and held[0] != found.mode
+                if held is None or found is None:
+                    modes[as_text(path)] = held[0] if held else found.mode if found else ""
                 if held is not None:
                     then[as_text(path)] = _shown(*held, is_mode=is_mode)
                 if found is not None:
                     now[as_text(path)] = _shown(found.mode, found.content, is_mode=is_mode)
         if self._why:
             return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
-        return EndedFolder(then, now)
+        return EndedFolder(then, now, modes=modes)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

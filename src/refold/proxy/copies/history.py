@@ -82,12 +82,30 @@ def take_hooks(git: Git, today: Git) -> None:
     Raises:
         GitFailed: no repository was found.
     """
-    common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
-    if (hooks := Path(today.top, common, "hooks")).is_dir():
+    hooks, elsewhere = _hooks_of(today)
+    if hooks.is_dir():
         shutil.copytree(hooks, Path(git.git_dir, "hooks"), dirs_exist_ok=True)
+    if elsewhere:
+        git.said("config", "core.hooksPath", elsewhere)
+
+
+def names_of_hooks(today: Git) -> list[str]:
+    """Return the hooks of git that a repository runs; none if it is not one of this machine."""
+    with contextlib.suppress(GitFailed, OSError):
+        hooks, elsewhere = _hooks_of(today)
+        found = Path(today.top, elsewhere) if elsewhere else hooks
+        files = (each for each in found.iterdir() if each.suffix != ".sample" and each.is_file())
+        return sorted(each.name for each in files if os.access(each, os.X_OK))
+    return []
+
+
+def _hooks_of(today: Git) -> tuple[Path, str]:
+    """Return the folder of hooks in a repository, and the one that its configuration names."""
+    common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
+    elsewhere = ""
     with contextlib.suppress(GitFailed):  # they are nowhere else
         (elsewhere,) = today.lines("config", "-z", "--local", "--get", "core.hooksPath")
-        git.said("config", "core.hooksPath", elsewhere)
+    return Path(today.top, common, "hooks"), elsewhere
 
 
 def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> None:
