@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -29,6 +29,9 @@ from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
 from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
 from refold.replay.index.asked_items import named
+
+if TYPE_CHECKING:  # with all that reads a folder
+    from refold.replay.observed.folder import FileDifference
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
@@ -158,6 +161,8 @@ class RunCalls:
     """
 
     looks = 0
+    files: "tuple[FileDifference, ...]" = ()
+    """Of a watched command: those that differ at the end of the log that this one is bound to."""
 
     def __init__(
         self, path: Path, volatile: Iterable[str] = (), declared: Declared | None = None
@@ -210,6 +215,10 @@ class RunCalls:
     def agent_of(self, _call: Call) -> str:
         """Return what tells the agents of this log apart: a program's log has one."""
         return ""
+
+    def notes(self, other: "RunCalls") -> list[str]:  # noqa: ARG002 - of watched commands
+        """Return what was not compared with another run, in sentences."""
+        return []
 
     def request(self, call: Call) -> Json:
         """Return the request without volatile values."""

@@ -7,7 +7,7 @@ fingerprints, tool schemas) are shown as context and never count as a difference
 `replay.compare.log_diff` defines a difference's data and text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_al
 from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.volatile import SPENT, without_places
-from refold.replay.index.guarantee import MATCHED, is_observed
+from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.folder import FileDifference
 
 __all__ = [
@@ -77,24 +77,27 @@ def diff(
         LogUnsupported: it was written by a newer version.
     """
     log_a, log_b = log_path("diff", a, "a"), log_path("diff", b, "b")
-    volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
-    is_watched = is_observed(log_a) and is_observed(log_b)
+    firsts = [_first(log) for log in (log_a, log_b)]
+    volatile = {path for each in firsts for path in (each.get("rules") or {}).get("volatile", ())}
+    guarantees = [each.get("guarantee") for each in firsts]
+    is_watched = guarantees == [MATCHED] * 2
     comparison = _Comparison(match, arguments, None if is_watched else most, pairs)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
         if not is_watched:
-            offered = _offered(log_a) | _offered(log_b)  # these may declare places of rare calls
+            # These may declare places of rare calls.
+            offered = {f"tool:{tool['name']}" for each in firsts for tool in each.get("tools", ())}
             given = [path for path in sorted(volatile) if path.partition("/")[0] not in offered]
             comparison.notes += unmatched(log_b, unmatched(log_a, given)).values()
-    runs = _runs(log_a, log_b, volatile, has_files=files is not None)
+    has_files = files is not None
+    runs = _runs(log_a, log_b, volatile, is_watched=is_watched, has_files=has_files)
     for listed in sorted({line for run in runs for line in run.declared.listed()}):
         comparison.notes.append(f"not compared (as declared): {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
-    if is_watched:
-        comparison.notes += _of_watched(*runs)
-        if files is not None:
-            files += _files(*runs)
+    comparison.notes += runs[0].notes(runs[1])
+    if files is not None:
+        files += runs[1].files
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
@@ -106,15 +109,21 @@ def diff(
         notes=tuple(comparison.notes),
         entries=max(comparison.entries),
         runs=comparison.runs,
-        guarantee=MATCHED if is_observed(log_a) or is_observed(log_b) else "",
+        guarantee=MATCHED if MATCHED in guarantees else "",
     )
 
 
+def _first(log: Path) -> dict[str, Any]:
+    """Return the data of the first entry of a log; empty for a torn one."""
+    first = next(iter(read_entries(log, torn_ok=True)), None)
+    return first.data if first is not None else {}
+
+
 def _runs(
-    a: Path, b: Path, volatile: Iterable[str], *, has_files: bool
+    a: Path, b: Path, volatile: Iterable[str], *, is_watched: bool, has_files: bool
 ) -> tuple[RunCalls, RunCalls]:
     """Return the calls of both; by conversation for two watched commands (§16.5)."""
-    if not (is_observed(a) and is_observed(b)):
+    if not is_watched:
         return RunCalls(a, volatile), RunCalls(b, volatile)
     # With all wire formats, which programs' logs need not wait for.
     from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
@@ -122,35 +131,6 @@ def _runs(
     one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
     other.bound_to(one, has_files=has_files)
     return one, other
-
-
-def _of_watched(a: RunCalls, b: RunCalls) -> list[str]:
-    """Return the notes on two watched commands."""
-    from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
-
-    if not (isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls)):
-        return []
-    used = [f"{tokens_in} in, {tokens_out} out" for tokens_in, tokens_out in (a.usage(), b.usage())]
-    measured = f"not compared (measured): tokens ({' and '.join(used)})"
-    return [*a.bound(), *[measured] * (used[0] != used[1])]
-
-
-def _files(a: RunCalls, b: RunCalls) -> Sequence[FileDifference]:
-    from refold.replay.compare.observed_calls import ObservedCalls  # noqa: PLC0415
-
-    return b.files if isinstance(a, ObservedCalls) and isinstance(b, ObservedCalls) else ()
-
-
-def _volatile(log: Path) -> list[str]:
-    """Return the paths that a log's rules declare volatile (CONTRACT.md §12.7)."""
-    first = next(iter(read_entries(log, torn_ok=True)), None)
-    return list((first.data.get("rules") or {}).get("volatile", ())) if first is not None else []
-
-
-def _offered(log: Path) -> set[str]:
-    """Return the tools that a run was offered, as volatile paths name them."""
-    first = next(iter(read_entries(log, torn_ok=True)), None)
-    return {f"tool:{each['name']}" for each in (first.data.get("tools", ()) if first else ())}
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.calls import NO_OUTCOME, RETRIES, Call, RunCalls
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.pointer_diff import shared_ends
-from refold.replay.observed.folder import FileDifference, folder_differences
+from refold.replay.observed.folder import folder_differences
 from refold.replay.observed.printed import compared
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
@@ -85,8 +85,6 @@ class ObservedCalls(RunCalls):
         self._asked: dict[str, Json] = {}
         self._ended: dict[str, Json] = {}
         self._ids: dict[str, dict[str, str]] = {}
-        self.files: tuple[FileDifference, ...] = ()
-        """The files that differ at the end of the log that this one is bound to."""
         self._build({})
 
     def conversations(self) -> dict[str, tuple[str, str]]:
@@ -147,11 +145,14 @@ class ObservedCalls(RunCalls):
         own = {new: old for old, new in self._scopes.items()}
         return [conversation_name(self._record, own.get(each, each)) for each in scopes]
 
-    def bound(self) -> list[str]:
-        """Return the mapped values of the other log and this one, as text."""
-        return self._bindings.lines()
+    def notes(self, other: RunCalls) -> list[str]:
+        """Return the mapped values of the other log and this one, and the tokens if they differ."""
+        assert isinstance(other, ObservedCalls)
+        used = [f"{told} in, {said} out" for told, said in (self._usage(), other._usage())]  # noqa: SLF001 - of its own kind
+        measured = f"not compared (measured): tokens ({' and '.join(used)})"
+        return [*self._bindings.lines(), *[measured] * (used[0] != used[1])]
 
-    def usage(self) -> tuple[int, int]:
+    def _usage(self) -> tuple[int, int]:
         """Return the tokens of all answers, in and out: a measurement."""
         used = [turn.answer.usage for turn in self._record.turns if turn.answer is not None]
         return sum(u.input_tokens for u in used), sum(u.output_tokens for u in used)
