@@ -18,8 +18,8 @@ from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import Difference, counted
 from refold.replay.difference.text_diff import TextChange, changed_words, text_changes
 
-_NUMBERS: Final = re.compile(r"\[\d+\]|(?<=\bconversation )\d+")
-"""Numbers of equal agents in the path of a run."""
+_NUMBERS: Final = re.compile(r"\[\d+\]|(?<=\bconversation) \d+( \(.*\)\Z)?", re.DOTALL)
+"""Numbers of equal agents in the path of a run, and titles of conversations without a name."""
 ALL_HINT: Final = "to list every difference, add --all"
 CAUSES_SHOWN: Final = 8
 """Causes that a report shows if not all differences are asked for."""
@@ -155,7 +155,7 @@ class _Earlier:
         path = one.run.split(" > ")
         starts = (" > ".join(path[:depth]) for depth in range(2, len(path) + 1))
         known = next((self._runs[each] for each in (one.run, *starts) if each in self._runs), None)
-        said = {changed_words(each) for each in one.differences}
+        said = dict.fromkeys(changed_words(each) for each in one.differences)
         if known is None and not is_alike and said:
             repeated = [self._repeated(each) for each in said]
             return repeated[0] if all(repeated) else None

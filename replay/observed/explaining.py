@@ -20,7 +20,7 @@ from refold.replay.observed.changes import Change, ToldChanges, change_of, item_
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import times
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
-from refold.replay.observed.titles import place_of, title_of
+from refold.replay.observed.titles import number_of, place_of, title_of
 
 REFUSAL: Final = "refold replay: no recorded answer to this request"
 """How a request is refused that the record has no answer to."""
@@ -140,6 +140,7 @@ class _Telling:
         return Divergence(
             category="missing_call" if goes_on else "unconsumed",
             where=place_of(self._record, turn),
+            turn=number_of(self._record, turn),
             log=str(self._record.path),
             call=turn.call,
             seq=turn.seq,
@@ -178,6 +179,7 @@ def _explained(
         return Divergence(
             category="not_served",
             where=place_of(record, turn),
+            turn=number_of(record, turn),
             log=log,
             call=turn.call,
             seq=turn.seq,
@@ -207,6 +209,7 @@ def _changed(record: ObservedRecord, near: RecordedTurn, miss: Miss, change: Cha
     return Divergence(
         category=change.category,
         where=place_of(record, near),
+        turn=number_of(record, near),
         log=str(record.path),
         call=near.call,
         seq=near.seq,

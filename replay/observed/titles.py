@@ -69,9 +69,13 @@ def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
     if not _agent(record, turn.scope):
         title = _first_title(record, turn.scope)
         names[-1] += f" ({title})" if title else ""
-    number = sum(each.scope == turn.scope and each.seq <= turn.seq for each in record.turns)
-    request = f"request {number} ({turn.asked.model or turn.asked.api})"
+    request = f"request {number_of(record, turn)} ({turn.asked.model or turn.asked.api})"
     return " > ".join((record.started.program, *names, request))
+
+
+def number_of(record: ObservedRecord, turn: RecordedTurn) -> int:
+    """Return the number of a request in its conversation, from 1."""
+    return sum(each.scope == turn.scope and each.seq <= turn.seq for each in record.turns)
 
 
 def _first_title(record: ObservedRecord, scope: str) -> str:

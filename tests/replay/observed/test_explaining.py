@@ -115,6 +115,23 @@ def test_two_changed_conversations_are_told_apart(log: Path) -> None:
     assert ["food" in one.where for one in report.divergences] == [False, True]
 
 
+def test_the_same_change_in_many_conversations_is_one_cause(tmp_path: Path) -> None:
+    """Of agents without a name, too; another change has its own."""
+    talks = [
+        talk(system("You review. Be brief."), user(f"Review part {n}"), says("ok"))
+        for n in range(6)
+    ]
+    log = record(tmp_path / "a.jsonl", [one for each in talks for one in each])
+    words = ["You review. Be long."] * 5 + ["You check. Be brief."]
+    now = [changed(one, 0, content=said) for one, said in zip(asks(*talks), words, strict=True)]
+
+    first, other = replayed(log, now).causes
+
+    assert (len(first.leaves), len(other.leaves)) == (5, 1)
+    assert (first.agent, first.turn) == ("agent.py > conversation", 1)
+    assert first.words == ("You review. Be [-brief.-]{+long.+}",)
+
+
 def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
     """With what it was called with."""
     now = changed(DESK[1].asked, 3, content="rain")
