@@ -77,7 +77,7 @@ def resumable_record(
         UsageError: no agent, or several, have the name `retry`.
     """
     record = read_record(log, rules, profile=profile)
-    scope = OpenedRun(record.path).agent(retry, "--retry").node.scope if retry else None
+    scope = OpenedRun(record.path).agent(retry, "--again").node.scope if retry else None
     if scope is None:
         well = {(turn.scope, turn.key) for turn in record.turns if _ended_well(turn)}
         last = {turn.scope: turn.seq for turn in record.turns if _ended_well(turn)}

@@ -10,7 +10,7 @@ from refold.cli.group import refold
 from refold.engine.ports.clock import FixedClock
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
-from tests.support.hints import problems_of_hints
+from tests.support.hints import failed_hints, problems_of_hints
 
 Invoke = Callable[..., Result]
 
@@ -29,12 +29,16 @@ SOURCES = {
 def invoke() -> Invoke:
     """Return a call of `refold` with these arguments, in this process.
 
-    Commands that it prints on standard error have to exist, with their options.
+    Commands that it prints on standard error have to exist, with their options, and those without
+    placeholders have to run.
     """
 
     def call(*arguments: object, stdin: str = "") -> Result:
-        done = CliRunner().invoke(refold, [str(each) for each in arguments], input=stdin)
+        words = [str(each) for each in arguments]
+        done = CliRunner().invoke(refold, words, input=stdin)
         assert problems_of_hints(done.stderr) == []
+        if "--help" not in words:
+            assert failed_hints(done.stderr, words) == []
         return done
 
     return call

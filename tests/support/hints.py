@@ -1,9 +1,11 @@
-"""Commands that Refold prints, which have to be commands of Refold."""
+"""Commands that Refold prints, which have to be commands of Refold, and to run as printed."""
 
 import re
 import shlex
+from collections.abc import Sequence
 
 import click
+from click.testing import CliRunner
 
 from refold.cli.group import refold
 
@@ -32,3 +34,27 @@ def _problem(line: str) -> str:
     except click.UsageError:  # of a sentence that goes on
         return ""
     return ""
+
+
+_READING = ("show", "ls", "verify", "diff", "why", "files")
+_OPEN = re.compile(r"--salvage|FILE|SPEC|COMMAND|AGENT|URL|DIR|\bLOG\b|[.…]{1,3}$|`")
+"""Placeholders, sentences that go on, and what writes."""
+
+
+def failed_hints(text: str, given: Sequence[str]) -> list[str]:
+    """Run the printed commands that only read, and have no placeholder; return those refused.
+
+    The command that printed them is not run again.
+    """
+    failed = []
+    for line in dict.fromkeys(_HINT.findall(text)):
+        try:
+            _, *words = shlex.split(line)
+        except ValueError:
+            continue
+        if words[0] not in _READING or words == [*given] or _OPEN.search(line):
+            continue
+        done = CliRunner().invoke(refold, words)
+        if done.exit_code in (2, 70):
+            failed.append(f"{line}: {done.output}")
+    return failed

@@ -63,7 +63,9 @@ class HeadsFile:
                 is_one = False
             if not is_one:
                 expected = "expected a line of `refold verify --write-heads`"
-                raise UsageError(f"{self._path}:{number}: {expected}; found {line!a:.60}") from None
+                text = line.decode(errors="replace")
+                found = f"{text!r:.60}" if text.isprintable() else "a line that is not text"
+                raise UsageError(f"{self._path}:{number}: {expected}; found {found}") from None
             yield head
 
     def head(self, log: Path, folder: Path | None) -> str:

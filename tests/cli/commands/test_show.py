@@ -315,3 +315,22 @@ def test_the_costs_of_an_old_watched_log_are_computed(invoke: Invoke) -> None:
 
     assert "cost of 5 answers computed now" in now
     assert "105 tokens, at least $0.000310 (3 answers not counted)" in now
+
+
+def test_the_failed_part_of_a_folder_has_a_line_for_a_damaged_run(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    def fails(_run: object, _given: object) -> None:
+        raise ValueError("gone")
+
+    for name in ("a", "b", "c"):
+        record(fails, log=tmp_path / f"{name}.jsonl")
+    damaged = tmp_path / "b.jsonl"
+    damaged.write_bytes(damaged.read_bytes().replace(b'"seq":0', b'"seq":9', 1))
+
+    said = invoke("show", tmp_path, "--failed")
+
+    assert said.exit_code == 3
+    assert "2 runs with a failed part" in said.stdout
+    assert "damaged  " in said.stdout
+    assert invoke("show", tmp_path).exit_code == 2

@@ -437,9 +437,11 @@ def test_a_log_without_a_valid_entry_is_not_to_be_salvaged(folder: Path, invoke:
     _damage(folder / "survey.jsonl", 1)
 
     said = invoke("verify", folder / "survey.jsonl")
+    asked = invoke("verify", folder / "survey.jsonl", "--salvage", folder / "new.jsonl")
 
     assert "no entry is valid" in said.stderr
     assert "--salvage" not in said.stderr
+    assert (asked.exit_code, asked.stdout) == (3, "")
 
 
 @pytest.mark.parametrize("command", ["diff", "verify", "show", "ls", "export"])

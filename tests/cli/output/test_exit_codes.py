@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from refold.cli.group import refold
 from refold.cli.output.exit_codes import (
     DAMAGED,
     DIFFERS,
@@ -28,6 +29,7 @@ from refold.engine.errors import (
     RefoldError,
     Stuck,
 )
+from tests.support.loops import for_each
 
 Invoke = Callable[..., Result]
 
@@ -113,3 +115,14 @@ def test_the_report_of_a_stopped_child_has_its_lines(capsys: pytest.CaptureFixtu
 
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == ["args_changed", "  where  a > b"]
+
+
+@for_each(
+    "given, meant",
+    [("--event", "--events"), ("--fails", "--failed"), ("--quick", ""), ("--foll", "--follow")],
+)
+def test_a_misspelt_option_names_the_one_that_was_meant_or_none(given: str, meant: str) -> None:
+    done = CliRunner().invoke(refold, ["show", "a.jsonl", given])
+
+    assert done.exit_code == 2
+    assert f"Did you mean '{meant}'?" in done.stderr if meant else "mean" not in done.stderr

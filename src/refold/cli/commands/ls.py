@@ -136,8 +136,9 @@ def command(
         )
 
     def describe() -> None:
+        widths = _widths(found)
         for each, branch in _lineage(found) if is_tree else ((each, "") for each in found):
-            _print(each, branch)
+            _print(each, branch, *widths, sort or "")
         if sort:
             _print_sums(found)
         if listed and not found:
@@ -219,15 +220,36 @@ def _lineage(found: list[ListedRun]) -> Iterator[tuple[ListedRun, str]]:
             waiting += reversed(branches(below.pop(each.nonce, []), under))
 
 
-def _print(found: ListedRun, branch: str) -> None:
-    """Print a run on one line: its log comes before the parts that a terminal may cut off."""
-    started = (found.started or "(no time)").replace("T", " ").removesuffix("Z")
+_LOG_WIDTH: Final = 36
+"""Cells of the column of logs at most; a longer name moves what is behind it."""
+
+
+def _widths(found: list[ListedRun]) -> tuple[int, int]:
+    """Return the widths of the columns for the status and the log."""
+    logs = (len(each.log) for each in found)
+    status = max((len(output.status(each.status)[0]) for each in found), default=0)
+    return status, max((width for width in logs if width <= _LOG_WIDTH), default=0)
+
+
+def _print(found: ListedRun, branch: str, status: int, log: int, sort: str) -> None:
+    """Print a run on one line, whose first columns fit 80 cells: a terminal may cut off the rest.
+
+    A run that is sorted has its cost, tokens or time before its log.
+    """
+    started = (found.started or "(no time)").replace("T", " ")[:16]
+    word, style = output.status(found.status, found.standing)
+    amount = {
+        "cost": lambda: words.dollars(_cost(found)) if _cost(found) else "-",
+        "tokens": lambda: f"{_tokens(found):,}",
+        "time": lambda: words.seconds(found.duration_ms or 0),
+    }
     took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"
     output.line(
         branch,
-        (f"{started}  ", "dim"),
-        output.status(found.status, found.standing),
-        f"  {found.log}",
+        (f"{started:<16}  ", "dim"),
+        (f"{word:<{status}}", style),
+        (f"  {amount[sort]():>10}" if sort else "", "bold"),
+        f"  {found.log:<{log}}",
         (f"  {found.who or '?'}", "bold"),
         "".join(f"  {name}={value}" for name, value in found.labels.items()),
         (f"  {found.error}", "red") if found.error else "",

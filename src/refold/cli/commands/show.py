@@ -17,7 +17,7 @@ from refold.cli.output.pages import page
 from refold.cli.output.trees import print_tree
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import loads
-from refold.engine.errors import EntryMissing, LogLocked
+from refold.engine.errors import EntryMissing, LogLocked, RefoldError
 from refold.engine.log.beside import blob_gaps
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import Damage
@@ -135,7 +135,8 @@ def command(
     """Show the delegation tree of a run, and the status of each subagent.
 
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
-    such as s3://bucket/audits/audit.jsonl.
+    such as s3://bucket/audits/audit.jsonl; with --failed or --notable, also a
+    folder, to show that part of all of its runs.
     """
     lists = (is_events, is_files, is_effects, *(each is not None for each in (entry, number, at)))
     whole = details or is_failed or is_notable or is_priced
@@ -151,6 +152,8 @@ def command(
     }
     for why in (why for why, is_refused in refused.items() if is_refused):
         raise click.UsageError(why)
+    if log.is_dir() and (is_failed or is_notable) and not output.is_json():
+        return _folder(log, failed=is_failed, notable=is_notable)
     if at is not None:
         from refold.cli.commands import show_state  # noqa: PLC0415 - few ask for it
 
@@ -180,6 +183,31 @@ def command(
             part = {"failed": is_failed, "notable": is_notable}
             return _tree(opened, prices, kept, details=details, **part)
     return FINE
+
+
+def _folder(folder: Path, *, failed: bool, notable: bool) -> int:
+    """Show the failed or notable part of each run of a folder; a damaged run is a line."""
+    from refold.cli.arguments.run_list import listed_runs  # noqa: PLC0415 - few ask for it
+
+    code, count = FINE, 0
+    for run in listed_runs(folder):
+        try:
+            with opened_log(run.path) as opened:
+                tree = OpenedRun(opened.path).tree
+                gaps = log_gaps(opened, tree)
+        except RefoldError as error:
+            gaps, tree = (str(error),), None
+        for gap in gaps:
+            code = DAMAGED
+            output.line(("damaged", "red"), f"  {run.log}: {gap}", cut=True)
+        shown = tree and _part(tree, failed=failed, notable=notable)
+        if shown:
+            count += 1
+            output.line((run.log, "bold"))
+            print_tree(shown, marked=(_first_failed(shown) if failed else None, "  failed first"))
+    what = "failed" if failed else "notable"
+    output.line((f"{words.counted(count, 'run')} with a {what} part", "dim"))
+    return code
 
 
 def _turn(log: OpenedLog, name: str, number: int, against: int | None) -> int:

@@ -113,6 +113,8 @@ def command(
     for option, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
         if value and (is_many or len(logs) > 1):
             raise click.UsageError(f"{option} needs exactly one LOG")
+    if out is not None and isinstance(logs[0], Path) and not _is_folder(logs[0]):
+        _refuse_without_entries(logs[0])
     if is_many:
         found = _all_below(logs, kept, trust)
     else:
@@ -228,6 +230,20 @@ def _one(
     return verified
 
 
+def _refuse_without_entries(given: Path) -> None:
+    """Refuse to salvage a log without a valid entry.
+
+    Raises:
+        LogDamaged: it is one.
+    """
+    from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - rarely
+
+    with opened_log(given) as log:
+        found = prefix_of(log.path)
+        if not found.entries and found.wrong is not None:
+            raise found.wrong.as_error()
+
+
 def _advise(log: OpenedLog, given: Path) -> None:
     """Print how to save the valid entries of a damaged log, if there are any."""
     from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - for damaged logs
@@ -242,7 +258,11 @@ def _advise(log: OpenedLog, given: Path) -> None:
 
 
 def _salvaged(one: _Verified, out: Path) -> "SalvagedLog":
-    """Copy the valid entries of a log to a new one, and print it."""
+    """Copy the valid entries of a log to a new one, and print it.
+
+    Raises:
+        LogDamaged: none is valid.
+    """
     from refold.cli.output.printed import SalvagedLog  # noqa: PLC0415 - rarely
     from refold.engine.log.salvaging import salvage  # noqa: PLC0415 - the same
 

@@ -5,7 +5,9 @@ command raises, or returns its code. A traceback is shown for a fault of Refold 
 `--log-level debug`. Rules: CONTRACT.md §14.
 """
 
+import difflib
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -76,11 +78,27 @@ def told(error: BaseException) -> int:
 
 def _say_usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption):
+        meant = _meant(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=meant, ctx=context)
     if context is not None:
         output.hint(context.get_usage())
     output.complain(" ".join(error.format_message().split()))  # choices stand on lines of their own
     if context is not None:
         output.hint(f"For examples, see `{context.command_path} --help`.")
+
+
+def _meant(given: str, known: Iterable[str]) -> list[str]:
+    """Return the option that was probably meant: it begins alike, or is nearly the same."""
+    word = given.lstrip("-")
+    names = [each.lstrip("-") for each in known]
+    alike = [each for each in names if each[:_ALIKE] == word[:_ALIKE]]
+    found = difflib.get_close_matches(word, alike or names, 1, 0.6 if alike else 0.8)
+    return [f"--{each}" for each in found]
+
+
+_ALIKE: Final = 4
+"""Letters at the beginning."""
 
 
 def _of_the_system(error: OSError) -> str:

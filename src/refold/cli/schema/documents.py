@@ -228,7 +228,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "replay-live": ("refold replay --live --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),
     "resume-command": (
-        "refold resume LOG --json -- COMMAND, refold fork LOG --retry AGENT --json -- COMMAND",
+        "refold resume LOG --json -- COMMAND, refold fork LOG --again AGENT --json -- COMMAND",
         lambda: _of(printed.PrintedResume),
     ),
     "explore": ("refold explore --json", _explore),
