@@ -275,7 +275,6 @@ SHELL: Final = {
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),
     "engine/workspace/made.py": ("clock files", "lists the object stores of git"),
     "replay/index/kept_folds.py": ("files environment", "keeps how far logs were read"),
-    "replay/observed/folder.py": ("files", "a folder for objects that were packed"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),
     "replay/bulk/bulk.py": (

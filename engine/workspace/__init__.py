@@ -9,7 +9,7 @@ CONTRACT.md §16.16.
     tree         a tree: the differences from commits of git; its list and its digest
     entries      the data of `x-refold.folder`: the start, changes, the end
     git          queries git, which writes and runs nothing
-    inside       reads and writes a folder that may be hostile: no path leads out of it
+    inside       folders that may be hostile: no path leads out; temporary folders
     linked       repositories whose `.git` is a file
     left_out     chooses the recorded folder, and the files to leave out
     made         finds commits and tags that are new in the object stores

@@ -2,14 +2,18 @@
 
 Folders are opened one by one, each inside the one before and never through a link; files are
 opened inside the last one. A link in the place of a folder is refused, and a link in the place of a
-file is read or replaced as a link. Rules: CONTRACT.md §16.20.
+file is read or replaced as a link. A temporary folder is removed so, too: by the next process, if
+this one is killed. Rules: CONTRACT.md §16.20.
 """
 
 import contextlib
 import errno
+import fcntl
 import functools
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self
@@ -33,6 +37,8 @@ FILE: Final = "100644"
 _OPENED: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
 _MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
+_SCRATCH: Final = "refold-copy-"
+_LOCK: Final = "lock"
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 
 
@@ -231,3 +237,35 @@ def restore(
             mode = FOLDER if entry.kind in ("folder", "commit") else entry.mode
             folder.make(paths.checked(entry.path), mode, given)
     return missing
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a temporary folder, and remove it afterwards, with those of dead processes."""
+    top = Path(tempfile.gettempdir())
+    for each in top.glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):  # another process removes it
+            if each.lstat().st_uid != os.getuid():
+                continue
+        with contextlib.suppress(OSError), (each / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(each)
+    work = Path(tempfile.mkdtemp(prefix=_SCRATCH)).resolve()
+    with (work / "new").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (work / "new").rename(work / _LOCK)  # nobody takes it before it is locked
+        try:
+            yield work
+        finally:
+            _remove(work)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also where a command took away the right to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for path, names, _ in os.walk(folder):
+            for inner in (Path(path, name) for name in names):
+                if not inner.is_symlink():
+                    inner.chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,6 @@ Rules: CONTRACT.md §16.20.
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,7 @@ from refold.engine.workspace.git import (
     object_folders,
     work_tree_around,
 )
-from refold.engine.workspace.inside import TOTAL_MAX
+from refold.engine.workspace.inside import TOTAL_MAX, scratch_folder
 from refold.engine.workspace.left_out import is_key
 from refold.engine.workspace.tree import Base, TreeEntry
 
@@ -120,13 +119,13 @@ def pack_objects(
     if most is not None and size > most:
         return packs
     for git, objects in wanted:
-        with RepositoryObjects(git) as contents, tempfile.TemporaryDirectory() as made:
+        with RepositoryObjects(git) as contents, scratch_folder() as made:
             given = "".join(
                 f"{each[0]}\n"
                 for each in objects
                 if is_public is None or each[1] != "blob" or _may_go(contents, each[0], is_public)
             ).encode()
-            pack = Path(made, "pack")
+            pack = made / "pack"
             pack.write_bytes(git.said("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
             packs.append(add_pack(into, pack))
     return packs
@@ -203,8 +202,8 @@ def missing_contents(
     """
     missing, ids = [], [entry.value for entry in named]
     with (
-        tempfile.TemporaryDirectory(prefix="refold-") as made,
-        Contents(packed_repository(log, ids, Path(made), passes)) as contents,
+        scratch_folder() as made,
+        Contents(packed_repository(log, ids, made, passes)) as contents,
     ):
         for entry in named:
             try:

@@ -4,7 +4,7 @@ The repository has no settings, hooks, filters or attributes but its own, and is
 process ends. So git reads a folder byte by byte, and runs nothing. Rules: CONTRACT.md §16.16.
 """
 
-import tempfile
+import contextlib
 from pathlib import Path
 from typing import Final, Self
 
@@ -14,6 +14,7 @@ from refold.engine.errors import GitFailed
 from refold.engine.log.beside import add_pack
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.git import LONG_LIMIT, Git, blob_id
+from refold.engine.workspace.inside import scratch_folder
 from refold.engine.workspace.left_out import WITHOUT_GIT
 
 _EMPTY: Final = {
@@ -37,12 +38,13 @@ class Store:
         Raises:
             GitFailed: git cannot be run.
         """
-        self._made = tempfile.TemporaryDirectory(prefix="refold-")
+        self._left = contextlib.ExitStack()
+        made = self._left.enter_context(scratch_folder())
         self.width = 64 if kind == "sha256" else 40
         try:
-            self._git = Git.made(top, Path(self._made.name), self.width)
+            self._git = Git.made(top, made, self.width)
         except GitFailed:
-            self._made.cleanup()
+            self._left.close()
             raise
         self._own = Path(self._git.git_dir)
         self.empty = _EMPTY[kind]
@@ -114,4 +116,4 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._made.cleanup()
+        self._left.close()

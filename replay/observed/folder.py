@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from refold.engine.workspace.entries import (
     FolderState,
     read_entry,
 )
+from refold.engine.workspace.inside import scratch_folder
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import FilePair, TreeEntry, changed
@@ -97,8 +97,8 @@ def folder_diffs(
 def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
     """Give what reads contents: from the log, today's repository, packs of git beside the log."""
     assert folder.started is not None
-    with tempfile.TemporaryDirectory(prefix="refold-") as made:
-        contents, _ = packing.contents_of(log, folder.started, Path(made))
+    with scratch_folder() as made:
+        contents, _ = packing.contents_of(log, folder.started, made)
         with contents:
             yield contents
 

@@ -14,7 +14,9 @@ from click.testing import Result
 import refold
 from refold.cli.schema.documents import schema
 from refold.engine.log.lock import lock
+from refold.engine.log.names import files_of
 from refold.engine.log.pack import pack
+from tests.replay.audit.test_verify import with_files
 from tests.support.stores import folder_store, record_run
 
 Invoke = Callable[..., Result]
@@ -114,6 +116,22 @@ def test_of_a_folder_each_root_log_is_a_row(log: Path, invoke: Invoke, tmp_path:
     assert not document["intact"]
     assert not document["complete"]
     assert len(document["logs"]) == 4 + 4 + 4 + 1 + 1
+
+
+@pytest.mark.parametrize("what", ["not here", "not checked: git is not installed"])
+def test_contents_that_were_not_looked_at_are_counted_for_a_folder_too(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A row that says `yes` says nothing of them."""
+    (tmp_path / "runs").mkdir()
+    with_files(log := tmp_path / "runs" / "a.jsonl")
+    if what == "not here":
+        shutil.rmtree(files_of(log))
+    else:
+        monkeypatch.setenv("PATH", str(log.parent))
+
+    for named in (log, log.parent):
+        assert f"3 contents of files {what}" in invoke("verify", named).output
 
 
 def test_of_a_folder_there_is_no_head(log: Path, invoke: Invoke, tmp_path: Path) -> None:

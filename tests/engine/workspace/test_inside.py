@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
-from refold.engine.workspace.inside import FILE, FOLDER, LINK, PROGRAM, Inside, restore
+from refold.engine.workspace.inside import (
+    FILE,
+    FOLDER,
+    LINK,
+    PROGRAM,
+    Inside,
+    restore,
+    scratch_folder,
+)
 from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
 from tests.support.folders import entries
 
@@ -239,3 +250,43 @@ def test_files_of_more_than_a_total_are_refused(tmp_path: Path) -> None:
     restore(listed[:2], content_of, tmp_path, total_max=6)
     with pytest.raises(FolderRefused, match="three: expected files of at most 0 bytes in all"):
         restore(listed[2:], content_of, tmp_path, total_max=0)
+
+
+_KILLED = """
+import os, signal
+from pathlib import Path
+from refold.engine.workspace.store import Store
+with Store(Path.cwd(), "sha1", None) as store:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every kind of folder; not what another one uses, and nothing through a link."""
+    (made := tmp_path / "tmp").mkdir()
+    (outside := tmp_path / "mine").mkdir(0o755)
+    (outside / "file").write_text("mine")
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    killed = [sys.executable, "-c", _KILLED]
+    done = subprocess.run(killed, cwd=outside, env={**os.environ, "TMPDIR": str(made)}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (dead,) = made.iterdir()
+    (dead / "out").symlink_to(outside)
+    (dead / "shut").mkdir()
+    (dead / "shut" / "file").write_text("")
+    (dead / "shut").chmod(0o500)
+
+    with scratch_folder() as used, scratch_folder() as mine:
+        assert {*made.iterdir()} == {used, mine}
+        assert _may(used) == 0o700
+
+    assert [*made.iterdir()] == []
+    assert (outside / "file").read_text() == "mine"
+    assert _may(outside) == 0o755
+
+
+def _may(folder: Path) -> int:
+    """Return who may do what in a folder."""
+    return folder.stat().st_mode & 0o777

@@ -1,6 +1,5 @@
 """Where a command runs again: in a sandbox, in a copy elsewhere, or where it is started."""
 
-import fcntl
 import os
 import stat
 import tempfile
@@ -140,32 +139,6 @@ def test_contents_that_are_missing_stop_it_before_it_runs(log: Path) -> None:
         pass
 
     assert list((log.parent / "tmp").iterdir()) == []
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not what another one uses, and nothing through a link."""
-    monkeypatch.setattr(placing, "no_layers", no_sandbox)
-    outside = log.parent / "home" / "mine"
-    outside.mkdir(0o755)
-    (outside / "file").write_text("mine")
-    for name in ("dead", "used"):
-        left = log.parent / "tmp" / f"refold-copy-{name}"
-        (left / "copy").mkdir(parents=True)
-        (left / "copy" / "out").symlink_to(outside)
-        (left / "copy" / "shut").mkdir()
-        (left / "copy" / "shut" / "file").write_text("")
-        (left / "copy" / "shut").chmod(0o500)
-        (left / "lock").write_text("")
-    with (log.parent / "tmp" / "refold-copy-used" / "lock").open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with placed(log, folder(log), ["agent"], Copying()):
-            pass
-
-    assert [each.name for each in (log.parent / "tmp").iterdir()] == ["refold-copy-used"]
-    assert (outside / "file").read_text() == "mine"
-    assert os.stat(outside).st_mode & 0o777 == 0o755  # noqa: PTH116 - a path
 
 
 def test_what_is_kept_has_files_of_all_kinds_and_its_history(

@@ -1,13 +1,13 @@
 """Tells which contents go with runs, and what became of them (CONTRACT.md §4.6, §14.17)."""
 
 import contextlib
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
+from refold.engine.workspace.inside import scratch_folder
 from refold.engine.workspace.packing import packs_with
 from refold.engine.workspace.paths import names_of
 from refold.replay.index.guarantee import is_observed
@@ -34,7 +34,7 @@ def listed_contents(log: Path, left: contextlib.ExitStack) -> list[Path] | None:
         f"{words.counted(folder.started.by_git, 'file')} by git, "
         f"{len(own)} by content{': ' * bool(own)}{names_of(own)}"
     )
-    into = Path(left.enter_context(tempfile.TemporaryDirectory()))
+    into = left.enter_context(scratch_folder())
     return packs_with(log, folder.started, into)
 
 

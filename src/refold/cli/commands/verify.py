@@ -29,7 +29,7 @@ from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.values import Value
 from refold.page.output_files import OutputFile
-from refold.replay.audit.verify import OTHER_HEAD, Verification, unread, verify
+from refold.replay.audit.verify import OTHER_HEAD, LogReport, Verification, unread, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.place import ObjectStore, StoredRun
 
@@ -388,6 +388,7 @@ def _describe_many(found: Sequence[_Verified], *, is_signed: bool) -> None:
     how = "intact, complete and authentic" if is_signed else "intact and complete"
     output.line()
     output.line((f"{fine} {how}{rest}", "bold red" if bad else "green"))
+    _tell_contents([log for each in found for log in each.verification.logs])
 
 
 def describe(verification: Verification, log: OpenedLog, expected: str = "") -> None:
@@ -408,12 +409,7 @@ def describe(verification: Verification, log: OpenedLog, expected: str = "") -> 
         output.line(f"  head       {verification.head}")
     if verification.tree_digest:
         output.line(f"  digest     {verification.tree_digest}")
-    if missing := sum(each.contents_missing for each in verification.logs):
-        what = words.counted(missing, "content of a file", "contents of files")
-        output.line((f"  files      {what} not here, but needed for a copy of the folder", "dim"))
-    if unread := sum(each.contents_unchecked for each in verification.logs):
-        what = words.counted(unread, "content of a file", "contents of files")
-        output.line((f"  files      {what} not checked: git is not installed", "bold red"))
+    _tell_contents(verification.logs)
     left = [each for each in verification.logs if not each.is_joined]
     if left and verification.tree_digest:
         what = words.counted(len(left), "cancelled run")
@@ -430,6 +426,16 @@ def describe(verification: Verification, log: OpenedLog, expected: str = "") -> 
     rest = len(verification.damage) - _SHOWN
     if rest > 0:
         output.line((f"  and {words.counted(rest, 'more place')}: to list them, use --json", "dim"))
+
+
+def _tell_contents(logs: Sequence[LogReport]) -> None:
+    """Print how many contents of files were not looked at: a sound log says nothing of them."""
+    if missing := sum(each.contents_missing for each in logs):
+        what = words.counted(missing, "content of a file", "contents of files")
+        output.line((f"  files      {what} not here, but needed for a copy of the folder", "dim"))
+    if unread := sum(each.contents_unchecked for each in logs):
+        what = words.counted(unread, "content of a file", "contents of files")
+        output.line((f"  files      {what} not checked: git is not installed", "bold red"))
 
 
 def _read(verification: Verification) -> int:

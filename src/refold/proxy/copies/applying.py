@@ -4,7 +4,6 @@ The patch is git's, and so is its application: only if each file of it is as the
 Rules: CONTRACT.md §16.21.
 """
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import attrs
 from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.git import Git
+from refold.engine.workspace.inside import scratch_folder
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import names_of
 from refold.engine.workspace.tree import FilePair, TreeEntry, changed, json_lines
@@ -61,8 +61,8 @@ class FolderPatch:
             return
         before = [(path, one) for path, one, _ in self.files if one is not None]
         width = next(len(one.value) for one in self.files[0][1:] if one is not None)
-        with tempfile.TemporaryDirectory(prefix="refold-") as made:
-            git = Git.made(self.folder, Path(made), width)
+        with scratch_folder() as made:
+            git = Git.made(self.folder, made, width)
             git.index_as(before)
             if other := git.lines("diff-files", "-z", "--name-only"):
                 raise GitFailed(str(self.folder), "apply", f"changed: {names_of(other)}")

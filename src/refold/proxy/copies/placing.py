@@ -5,32 +5,27 @@ bound. The next process removes the leftovers of a killed one. Rules: CONTRACT.m
 """
 
 import contextlib
-import fcntl
 import functools
 import os
 import re
-import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import attrs
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.git import is_installed
+from refold.engine.workspace.inside import scratch_folder
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, no_layers, opened
 from refold.proxy.copies.whose import Files
-
-_PREFIX: Final = "refold-copy-"
-_LOCK: Final = "lock"
 
 
 @attrs.frozen(kw_only=True)
@@ -115,7 +110,7 @@ def placed(
         )
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--copy keep:{copying.keep}: this folder already exists: pass a new one")
-    with _work() as work, contextlib.ExitStack() as left:
+    with scratch_folder() as work, contextlib.ExitStack() as left:
         files: Files = copying.files or ("own" if only_own else "edits")
         copy = functools.partial(
             make_copy,
@@ -289,35 +284,3 @@ def _led(text: str, copy: Copy) -> str:
             rf"(?<![\w.-]){re.escape(str(original))}((?:/[^:;,\"'\s]*)?)(?![\w.-])", inner, text
         )
     return text
-
-
-@contextlib.contextmanager
-def _work() -> Iterator[Path]:
-    """Yield a temporary folder, and remove it afterwards, with those of dead processes."""
-    top = Path(tempfile.gettempdir())
-    for each in top.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # another process removes it
-            if each.lstat().st_uid != os.getuid():
-                continue
-        with contextlib.suppress(OSError), (each / _LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(each)
-    work = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    with (work / "new").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (work / "new").rename(work / _LOCK)  # nobody takes it before it is locked
-        try:
-            yield work
-        finally:
-            _remove(work)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, also where a command took away the right to."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for path, names, _ in os.walk(folder):
-            for inner in (Path(path, name) for name in names):
-                if not inner.is_symlink():
-                    inner.chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)

@@ -4,17 +4,16 @@ Rules: CONTRACT.md §16.20.
 """
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import ContentMissing
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.git import work_tree_around
-from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.current import held_at
+from refold.replay.observed.folder import contents_of
 
 _PROGRAMS: Final = frozenset(
     (".py", ".pth", ".so", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".sh", ".rb", ".php",
@@ -33,13 +32,11 @@ def programs_of(log: Path, folder: FolderState) -> tuple[str, ...]:
     here = Path.cwd()
     is_in = here.is_relative_to(started.path)
     own = Path(started.path) if is_in else work_tree_around(here) or here
-    with tempfile.TemporaryDirectory(prefix="refold-") as made:
-        contents, _ = contents_of(log, started, Path(made))
-        with contents:
-            try:
-                files = contents.whole(started.tree).differs
-            except ContentMissing:  # the commits are not here, so nothing can be run
-                files = started.tree.differs
+    with contents_of(log, folder) as contents:
+        try:
+            files = contents.whole(started.tree).differs
+        except ContentMissing:  # the commits are not here, so nothing can be run
+            files = started.tree.differs
     found = (each for each in files if _is_program(each))
     return tuple(as_text(each.path) for each in found if not _is_same(own, each))
 
