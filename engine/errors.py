@@ -954,10 +954,10 @@ class ModelError(Detailed, ProgramError):
     `script_exhausted`, `http_<status>`, or a script's own word."""
 
     def __str__(self) -> str:
-        return f"{self.said} ({self.code})"
+        return f"{self.full_text} ({self.code})"
 
     @property
-    def said(self) -> str:
+    def full_text(self) -> str:
         """Model and message, for where the code is shown beside it."""
         return f"{self.model}: {self.message}" if self.model else self.message
 

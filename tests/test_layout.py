@@ -679,6 +679,48 @@ def test_a_warning_fails_a_test() -> None:
             warnings.warn("this one", kind, stacklevel=1)
 
 
+# --- words -----------------------------------------------------------------------------------
+
+_VAGUE: Final = frozenset(
+    [
+        "told",
+        "said",
+        "say",
+        "says",
+        "led",
+        "lent",
+        "heeded",
+        "taken",
+        "look",
+        "looks",
+        "hear",
+        "hears",
+        "heard",
+    ]
+)
+"""Words that name no function, class or file: the field has record, print, scan, apply."""
+
+
+def test_names_have_words_of_the_field() -> None:
+    """Nobody who has not written them knows what `_told`, `look` or `gone_on` do."""
+    named = {source: [Path(source).stem] for source in SOURCES}
+    for source in SOURCES:
+        named[source] += [
+            node.name
+            for node in ast.walk(_parsed(source))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        ]
+    found = {
+        f"{source}: {name}"
+        for source, names in named.items()
+        for name in names
+        if _VAGUE & set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
+        or "gone_on" in name
+    }
+
+    assert found == set()
+
+
 # --- public names ----------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
         return outcome
     seen = _Seen()
     try:
-        child = _reference(request.log, request.identity.run_id, seen.look)
+        child = _reference(request.log, request.identity.run_id, seen.read_batch)
         if child is None:
             return outcome
         problem = _problem(request, seen)
@@ -88,7 +88,7 @@ def _last_text(log: Path) -> str:
 def begun(log: Path, look: Look | None = None) -> Scan | None:
     """Return the head of a child's log; `None`, and no file, if no entry was written whole.
 
-    `look` sees its lines, as `scan` shows them.
+    `read_batch` sees its lines, as `scan` shows them.
 
     Raises:
         LogError: it cannot be read.
@@ -111,7 +111,7 @@ class _Seen:
     starts: int = 0
     """How many children it started."""
 
-    def look(self, batch: list[bytes]) -> None:
+    def read_batch(self, batch: list[bytes]) -> None:
         """Take some lines; a torn one does not count."""
         self.first = self.first or batch[0]
         self.starts += sum(1 for line in batch if _START.match(line) and line.endswith(b"\n"))
@@ -156,7 +156,7 @@ def _depths_below(log: Path, starts: int) -> Iterator[object]:
                 seen = _Seen()
                 with contextlib.suppress(LogMissing):
                     for line in lines_of(place):
-                        seen.look([line])
+                        seen.read_batch([line])
                 yield _header(seen.first).get("depth", 0)
                 waiting.append((place, seen.starts))
 

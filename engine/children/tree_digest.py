@@ -22,12 +22,12 @@ def tree_digest_of(log: Path) -> str:
     Of a log without an end it is the digest of what that log holds.
     """
     try:
-        return _said(log) or _summed(log)
+        return _recorded_digest(log) or _summed(log)
     except RefoldError:
         return ""
 
 
-def _said(log: Path) -> str:
+def _recorded_digest(log: Path) -> str:
     try:
         last = loads(last_line(log))
         return tree_digest_in(last["data"]) if last["kind"] == "run.finished" else ""

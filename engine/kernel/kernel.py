@@ -69,9 +69,9 @@ from refold.engine.kernel.verdict import (
     ProgramResult,
     Verdict,
     cancelled,
+    causes_of,
     failed,
     fault_of,
-    led_to,
     place_of,
     refused,
     result_of,
@@ -84,7 +84,7 @@ from refold.engine.kernel.verdict import (
     verdict_of_error,
     verdict_of_value,
 )
-from refold.engine.kernel.world import Served, Taken, World
+from refold.engine.kernel.world import Served, StraightEnd, World
 from refold.engine.loop import stdlib
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Scope, Task, Timer, inside_collector
 from refold.engine.ports.delegation import Delegation
@@ -141,11 +141,11 @@ class Kernel:
         self._virtual_us = 0
         """Virtual time as the program last saw it."""
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self._look_seconds,
+            look=self._clock_seconds,
             glance=self._glance_seconds,
             arm=self._arm,
-            unheard=self._hear,
-            hears=self._hears,
+            unheard=self._keep_unawaited,
+            hears=self._may_receive,
             flags=flags,
         )
         self.open: dict[str, Pending] = {}
@@ -188,7 +188,7 @@ class Kernel:
         self._thread = 0
         """The thread that executes the program; 0 before and after."""
 
-    def _hear(self, message: str, error: BaseException | None) -> None:
+    def _keep_unawaited(self, message: str, error: BaseException | None) -> None:
         """Keep what nobody awaited, as text: an exception keeps all that it went through."""
         if len(self.unheard) == _UNHEARD_MAX:
             self.unheard.append(Slip("more exceptions that nobody awaited are not listed"))
@@ -240,8 +240,8 @@ class Kernel:
                 self.loop.keep_unfinished()
         finally:
             self._thread = 0
-            self.loop.hear_failed_tasks()
-            self.slips = self.unawaited.taken()
+            self.loop.report_failed_tasks()
+            self.slips = self.unawaited.collect()
             if self.session is not None:
                 self.session.unbind()
         if self.failure is not None:
@@ -457,9 +457,9 @@ class Kernel:
 
     def is_stuck(self) -> bool:
         """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""
-        return self.loop.is_idle() and not self._hears()
+        return self.loop.is_idle() and not self._may_receive()
 
-    def _hears(self) -> bool:
+    def _may_receive(self) -> bool:
         """Return whether anything is in flight or timed that the program may wait for."""
         if self.open or self.loop.timers or self._joins:
             return True
@@ -527,7 +527,7 @@ class Kernel:
 
     def _call_of(self, error: BaseException) -> str:
         """Return the call whose failure the program raised, or raised another error from."""
-        for one in led_to(error):
+        for one in causes_of(error):
             if isinstance(one, ToolError | ModelError) and one.call:
                 return one.call
             if isinstance(one, ChildFailed):
@@ -697,15 +697,15 @@ class Kernel:
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
         goes_straight = is_alone and not (handles or self._ends) and self.loop.would_wait(asking)
-        taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
-        if not isinstance(taken, Taken):
+        taken = self._straight(pending, scope) if goes_straight else StraightEnd.NOTHING
+        if not isinstance(taken, StraightEnd):
             return None, self._had_at_once(pending, taken)
-        if taken is Taken.NOTHING:
+        if taken is StraightEnd.NOTHING:
             self._ask_as(ToolCalled(tool.name, plain, tool.effect), scope, call)
         self._wait_for(pending, CallTool(call, tool, plain, handles))
         return pending, None
 
-    def _straight(self, pending: Pending, scope: Scope) -> Served | ToolReturned | Taken:
+    def _straight(self, pending: Pending, scope: Scope) -> Served | ToolReturned | StraightEnd:
         """Let the world make the call at once, if it can; its request may be refused as any."""
         call, tool = pending.call, pending.tool
         self.open[call] = pending
@@ -718,7 +718,7 @@ class Kernel:
         except RefoldError as error:
             self.fail(error)
             raise
-        if returned is Taken.NOTHING:
+        if returned is StraightEnd.NOTHING:
             del self.open[call]
         return returned
 
@@ -972,18 +972,18 @@ class Kernel:
 
     # -- values from outside, without waiting ---------------------------------------------
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Return the clock of this step; the first look of a step is a line."""
         self.check_inside()
         if self._clock is None:
             with self.failing():
-                self._clock = self.world.look()
+                self._clock = self.world.read_clock()
             self._virtual_us = self._clock.virtual_us
         return self._clock
 
-    def _look_seconds(self) -> float:
+    def _clock_seconds(self) -> float:
         """Return the virtual time of this step, which the loop's clock shows."""
-        return self.look().virtual_us / 1_000_000
+        return self.read_clock().virtual_us / 1_000_000
 
     def _glance_seconds(self) -> float:
         """Return the virtual time that was last seen, without a line."""
@@ -1033,7 +1033,7 @@ class Kernel:
         self.check_inside()
         for child in children:
             self._check_child("join", child)
-        self._neglected.heeded(*children)
+        self._neglected.mark_awaited(*children)
         if first and not children:
             raise UsageError("run.join_first() was given no child, and would wait for ever")
         pending = Pending("", "join", "")

@@ -54,14 +54,14 @@ class Neglected:
         self._asked += 1
         self._alone[child.call] = child
 
-    def heeded(self, *children: Child) -> None:
+    def mark_awaited(self, *children: Child) -> None:
         """Let go of children that the program joins or cancels."""
         for child in children:
             self._alone.pop(child.call, None)
 
     def cancelled(self, child: Child) -> None:
         """Ignore a child that the program itself cancels: its end is expected."""
-        self.heeded(child)
+        self.mark_awaited(child)
         self._failed[child.call] = child
 
     def ended(self, child: Child, outcome: Outcome, *, is_late: bool = False) -> Outcome:

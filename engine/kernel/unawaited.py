@@ -85,7 +85,7 @@ class Unawaited:
         if self._made and self._made[-1][0].cr_running:
             self._made.pop()
 
-    def taken(self) -> tuple[Slip, ...]:
+    def collect(self) -> tuple[Slip, ...]:
         """Return what never began, in the order in which it was made, and let go of all."""
         if not self._made:
             return ()

@@ -156,7 +156,7 @@ _INNER_TOLD: Final = 8
 """The maximum number of a group's exceptions in its text."""
 
 
-def led_to(error: BaseException) -> Iterator[BaseException]:
+def causes_of(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, those of a group, and those that they were raised from."""
     left, seen = [error], set[int]()
     while left:
@@ -228,7 +228,7 @@ def verdict_of_error(error: BaseException) -> Verdict:
         case OutsideLoop():
             return failed("outside_loop", str(error))
         case ModelError():
-            return failed(error.code, error.said)
+            return failed(error.code, error.full_text)
         case ProgramError() | UsageError():
             return failed("raised", f"{type(error).__name__}: {error}")
         case _:

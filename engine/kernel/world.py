@@ -28,7 +28,7 @@ Served = tuple[Json]
 """The result of a tool that returned, in place of its event, which costs more to make."""
 
 
-class Taken(Enum):
+class StraightEnd(Enum):
     """How much was taken of a call that was to be made straight through, and was not."""
 
     NOTHING = auto()
@@ -70,7 +70,7 @@ class World:
         if isinstance(event, REQUESTS):
             raise RecordEnded
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Take a look at the clock as a line, and return it."""
         raise RecordEnded
 
@@ -100,12 +100,12 @@ class World:
         arguments: dict[str, Json],  # noqa: ARG002 - the same
         call: str,  # noqa: ARG002 - the same
         /,
-    ) -> Served | ToolReturned | Taken:
+    ) -> Served | ToolReturned | StraightEnd:
         """Write a leaf tool's request and its result as two lines, if possible.
 
         A fast path of `emit` and `advance` with the same lines; a world need not have it.
         """
-        return Taken.NOTHING
+        return StraightEnd.NOTHING
 
     def advance(self) -> bool:
         """Start the wanted effects, take one line from the world and `deliver` it.

@@ -238,7 +238,7 @@ def leftovers(path: Path) -> list[Path]:
     )
 
 
-def is_taken(path: Path) -> bool:
+def is_reserved(path: Path) -> bool:
     """Return whether a file with this name is, or may be mistaken for, a part of a run.
 
     That is a log, a packed log, their side files, or a file in a folder of large texts. Case is

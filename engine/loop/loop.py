@@ -678,7 +678,7 @@ class Loop(asyncio.AbstractEventLoop):
         if _is_unheard(task):
             self._failed.append(weakref.ref(task))
 
-    def hear_failed_tasks(self) -> None:
+    def report_failed_tasks(self) -> None:
         """Report failed tasks with unretrieved results; collected ones were reported before."""
         failed, self._failed = self._failed, []
         for task in [task for ref in failed if (task := ref()) is not None and _is_unheard(task)]:

@@ -143,17 +143,17 @@ def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, A
             case "system":
                 continue
             case "user":
-                _say(turns, "user", _text_blocks(message["content"]))
+                _append_turn(turns, "user", _text_blocks(message["content"]))
             case "tool":
-                _say(turns, "user", [_result(message)])
+                _append_turn(turns, "user", [_result(message)])
             case "assistant":
-                _say(turns, "assistant", _assistant(message))
+                _append_turn(turns, "assistant", _assistant(message))
             case role:
                 raise role_refused(model, role)
     return turns
 
 
-def _say(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
+def _append_turn(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
     if not blocks:
         return
     if turns and turns[-1]["role"] == role:

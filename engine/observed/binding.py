@@ -209,7 +209,7 @@ class Joined:
         """Return the bindings with which the next pair begins."""
         return Joined(dict(self.ids), dict(self.ids_back), dict(self.commits), dict(self.own))
 
-    def hear(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
+    def bind_header_ids(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
         """Bind callers' ids from headers, unless either is already bound."""
         for name in recorded.keys() & now.keys():
             was, here = recorded[name], now[name]
@@ -221,7 +221,7 @@ class Joined:
         if self.ids.setdefault(was, now) != now or self.ids_back.setdefault(now, was) != was:
             raise _DiffersError
 
-    def look_at_dates(self) -> None:
+    def check_date_order(self) -> None:
         """Raise _DiffersError unless dates have the same form and the same order."""
         forms: dict[str, list[tuple[tuple[Any, ...], tuple[Any, ...]]]] = {}
         for one, other in self.dates:
@@ -430,7 +430,7 @@ class Bindings:
             return None
         try:
             join = self._known.following()
-            join.hear(recorded.ids, now.ids)
+            join.bind_header_ids(recorded.ids, now.ids)
             tools = self._pairs([*recorded.tools], [*now.tools], frozenset(), "/tools")
             messages = self._of_messages(recorded, now)
             return self._join(join, chain(self._of_parameters(recorded, now), messages, tools))
@@ -584,7 +584,7 @@ class Bindings:
                 if all(map(_COMMIT.fullmatch, (pair.recorded, pair.now))):
                     self.unproven[pair.recorded] = None
                 raise _DiffersError
-        join.look_at_dates()
+        join.check_date_order()
         return join
 
     def _introduces(self, pair: _Pair, join: Joined) -> bool:
@@ -883,7 +883,7 @@ def _own_pairs(
             yield ("home", -1), was, here
         yield from _below_home(recorded, now)
     for name in _WORDS[:3]:
-        olds, news = (_said(name, each.get(name, "")) for each in (recorded, now))
+        olds, news = (_texts_of_value(name, each.get(name, "")) for each in (recorded, now))
         for at, (was, here) in enumerate(zip(olds, news, strict=False)):
             if was != here and min(len(was), len(here)) >= _LENGTH_MIN:
                 yield (name, at), was, here
@@ -937,7 +937,7 @@ def _spellings(path: str) -> tuple[str, ...]:
     return (*plain, re.sub(r"[^A-Za-z0-9]", "-", path), path[1:], path[1:].replace("/", r"\/"))
 
 
-def _said(name: str, value: str) -> tuple[str, ...]:
+def _texts_of_value(name: str, value: str) -> tuple[str, ...]:
     """Return the texts of a value; a date in the forms that prompts use."""
     if name != "date" or not value:
         return (value,)

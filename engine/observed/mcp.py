@@ -111,7 +111,7 @@ class McpObserver:
         if is_request(message):
             self._called(message, channel)
         elif is_notification(message):
-            self._told_by_client(message)
+            self._from_client(message)
         elif is_response(message):
             asked = self._asked.pop(id_key(message.get("id")), None)
             self._note("client", "response", _answer(message), asked)
@@ -132,7 +132,7 @@ class McpObserver:
             else:
                 self._returned(opened, message)
         elif is_request(message) or is_notification(message):
-            self._told_by_server(message, channel)
+            self._from_server(message, channel)
         else:
             self.text("server", json.dumps(message).encode())
 
@@ -189,7 +189,7 @@ class McpObserver:
             return "reads" if _READS.fullmatch(name.removeprefix(PREFIX)) else "changes"
         return self._effects.get(name, "changes")
 
-    def _told_by_client(self, message: Message) -> None:
+    def _from_client(self, message: Message) -> None:
         params = message.get("params")
         opened = None
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
@@ -214,7 +214,7 @@ class McpObserver:
             self._effects.update(_effects_in(message.get("result")))
         self._journal.append(_outcome(message), opened.call, opened.seq)
 
-    def _told_by_server(self, message: Message, channel: str) -> None:
+    def _from_server(self, message: Message, channel: str) -> None:
         opened, more = self._tied(message, channel)
         kind: Kind = "request" if is_request(message) else "notification"
         if message["method"] == "notifications/cancelled":

@@ -31,12 +31,12 @@ from refold.engine.observed.delegations import delegated, observation_in, writte
 from refold.engine.observed.links import RESULT
 from refold.engine.observed.openers import (
     Opened,
+    answer_texts,
     is_answer,
     offers_one,
     opened_by_result,
     opener_of,
     texts_in,
-    told_in,
 )
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
@@ -110,7 +110,7 @@ class Observer:
         given = self._threads.given.get(asked.follows) if asked.is_fetch else None
         if given is not None:
             return self._fetched(asked, given)
-        digests = asked.said_series().running(digest.chained).values
+        digests = asked.text_series().running(digest.chained).values
         prefix = self._conversations.held(digests)
         thread = self._threads.found(asked, digests, whose) or self._begun(asked, whose)
         self._results(thread, asked.messages, prefix.base)
@@ -118,14 +118,14 @@ class Observer:
         for left in thread.open.values():
             left.waits = False
         self._tools(asked)
-        base, predecessor = self._said_before(asked, prefix)
+        base, predecessor = self._write_ahead(asked, prefix)
         call = thread.next_key()
         event = ModelAsked(
             asked.model,
             predecessor,
             base,
             list(asked.messages[base:]),
-            parameters_told(asked),
+            logged_parameters(asked),
             asked.tools_digest(),
         )
         seq = self._journal.append(event, call, thread.last)
@@ -137,14 +137,14 @@ class Observer:
     def _fetched(self, asked: Asked, given: AnswerId) -> RequestUnderway:
         """Record a request that fetches the answer to an earlier one, whose messages it has."""
         thread, key = given.thread, given.thread.next_key()
-        event = ModelAsked(given.model, given.end, given.base, [], parameters_told(asked), "")
+        event = ModelAsked(given.model, given.end, given.base, [], logged_parameters(asked), "")
         seq = self._journal.append(event, key, thread.last)
         self._threads.asked(thread, [given.end] if given.end else [])
         thread.last = seq
         prefix = ConversationPrefix(given.base, given.end, ())
         return RequestUnderway(key, seq, thread, asked, prefix, given)
 
-    def _said_before(self, asked: Asked, prefix: ConversationPrefix) -> tuple[int, str]:
+    def _write_ahead(self, asked: Asked, prefix: ConversationPrefix) -> tuple[int, str]:
         """Write down messages that are too many for one entry; return how far the log is then."""
         base, at, held = prefix.base, prefix.base, 0
         predecessor = prefix.predecessor
@@ -171,7 +171,7 @@ class Observer:
         seq = self._journal.append(answered, turn.call, turn.seq)
         turn.answer, end = answered, ""
         if turn.thread.is_beside and answered.status == "ok" and answered.message is not None:
-            turn.thread.told = told_in(turn.asked, answered.message)
+            turn.thread.told = answer_texts(turn.asked, answered.message)
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
         is_repeated = turn.is_repeated
@@ -371,7 +371,7 @@ def is_end(answered: ModelAnswered) -> bool:
     return (answered.error or {}).get("code") == "failed"
 
 
-def parameters_told(asked: Asked) -> dict[str, Json]:
+def logged_parameters(asked: Asked) -> dict[str, Json]:
     """Return the parameters of a request as a log has them: with the interface as `api`."""
     told = {
         f"${name}" if name == "api" else name: value for name, value in asked.parameters.items()

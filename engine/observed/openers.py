@@ -93,7 +93,7 @@ def opener_of(
     return Opened(*found, "delegation") if found is not None else None
 
 
-def told_in(asked: Asked, message: Mapping[str, Any]) -> tuple[str, ...]:
+def answer_texts(asked: Asked, message: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the texts of a last answer; none if there are calls, or its request has a text."""
     calls = message.get("tool_calls", ())
     if not all(is_answer(asked, call["name"]) for call in calls):

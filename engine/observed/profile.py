@@ -127,7 +127,7 @@ class Profile:
 
     def as_json(self) -> dict[str, Any]:
         """Return the part for a log."""
-        return attrs.asdict(self, filter=_is_told)
+        return attrs.asdict(self, filter=_is_logged)
 
     @classmethod
     def in_rules(cls, rules: Mapping[str, Any]) -> "Profile":
@@ -181,7 +181,7 @@ class Profile:
         return text.strip()
 
 
-def _is_told(field: "attrs.Attribute[Any]", value: Any) -> bool:
+def _is_logged(field: "attrs.Attribute[Any]", value: Any) -> bool:
     """Return whether a log has this member of a profile: needed later, and not the default."""
     return field.name in _IN_LOGS and bool(value) and value != field.default
 

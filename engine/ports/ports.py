@@ -531,7 +531,7 @@ class Supply(Protocol):
         """Return the session's initial content; `None`: its current one."""
         ...
 
-    def look(self) -> tuple[int, int] | None:
+    def read_clock(self) -> tuple[int, int] | None:
         """Return the next time, as {time, virtual time} in microseconds; `None`: look live."""
         ...
 

@@ -153,7 +153,7 @@ class _Watch:
 
     def _signal(self, number: int) -> None:
         # Whoever hangs below the child now may be cut loose by the signal: note it first.
-        self._tree.look()
+        self._tree.find_descendants()
         self._child.signal_group(number)
 
     def _steps(self, seconds: float, *, while_: Callable[[], bool]) -> None:
@@ -167,10 +167,10 @@ class _Watch:
         for key, _ in self._selector.select(max(0.0, wait)):
             key.data()
         if time.monotonic() >= self._next_look:
-            self._look()
+            self._measure()
 
-    def _look(self) -> None:
-        self._tree.look()
+    def _measure(self) -> None:
+        self._tree.find_descendants()
         if self._bounds.memory_bytes is not None:
             self._resident_bytes = self._tree.resident_bytes()
         if self._child.pidfd is None:

@@ -54,7 +54,7 @@ class Tree:
         self._born = first.born if first else 0.0
         self._unclear = False
 
-    def look(self) -> None:
+    def find_descendants(self) -> None:
         """Note the descendants that hang below the child now; they stay known when cut loose."""
         waiting = [self._leader, *self._known]
         while waiting:
@@ -108,7 +108,7 @@ class Tree:
         return now is not None and now.born == member.born
 
     def _survivors(self) -> set[Member]:
-        self.look()
+        self.find_descendants()
         strangers = {os.getpid(), self._leader}
         found = {m for pid in self._view.pids() if pid not in strangers and (m := self._ours(pid))}
         self._known |= {member.pid: member for member in found}

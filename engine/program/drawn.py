@@ -156,7 +156,7 @@ class Face:
 
     def now(self) -> dt.datetime:
         """Return the time as an aware UTC datetime; it does not move within a step (§9.3)."""
-        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
+        return _EPOCH + dt.timedelta(microseconds=self._kernel.read_clock().time_us)
 
     def uuid(self) -> str:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""

@@ -37,10 +37,10 @@ class _Watched:
     looks: int = 0
     """How often it was looked at since `moves` changed."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         loop = self.kernel.loop
         if self.kernel.plain_thread:
-            self._look_at_plain(self.kernel.plain_thread, self.kernel.limits.timeout_seconds)
+            self._check_plain(self.kernel.plain_thread, self.kernel.limits.timeout_seconds)
             return
         moves = loop.moves
         frame = frames().get(loop.thread)
@@ -57,7 +57,7 @@ class _Watched:
             if self.looks == STUCK_LOOKS and sys.stderr is not None:
                 sys.stderr.write(_STUCK.format(*place, seconds=STUCK_LOOKS * _LONG_SECONDS))
 
-    def _look_at_plain(self, thread: int, timeout_seconds: float | None) -> None:
+    def _check_plain(self, thread: int, timeout_seconds: float | None) -> None:
         """Name the line of a plain program that continues after its time; it blocks nothing."""
         self.looks += 1
         if timeout_seconds is None or self.looks * _LONG_SECONDS < timeout_seconds + _LATE_SECONDS:

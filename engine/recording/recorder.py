@@ -51,7 +51,7 @@ from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.unawaited import Slip, place_of
 from refold.engine.kernel.verdict import Verdict
-from refold.engine.kernel.world import Served, Taken, World
+from refold.engine.kernel.world import Served, StraightEnd, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
 from refold.engine.log.names import tree
@@ -90,7 +90,7 @@ from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.run_request import RecordedRun, RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.recording.workers import Mailbox
-from refold.engine.secrets.redaction import taken_out
+from refold.engine.secrets.redaction import without_hidden
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import LimitCount
 
@@ -318,7 +318,7 @@ class Recorder(World):
         """Append a line that follows from the program; its cause is the line before the step."""
         self._ledger.append(self._redacted(event, call), call, self._ledger.step)
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Append and return the time."""
         read = self._timers.read(self._ledger.step)
         self.emit(read, None)
@@ -353,7 +353,7 @@ class Recorder(World):
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> Served | ToolReturned | Taken:
+    ) -> Served | ToolReturned | StraightEnd:
         """Do the work of `emit` and `advance` for most calls, without unobserved events.
 
         Nothing else is live. Unusual cases use the general path: a value that is complicated to
@@ -361,14 +361,14 @@ class Recorder(World):
         """
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None or self._vault.is_active or not self._has_place:
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         if tool.timeout_seconds is not None or self._stop_us is not None:
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         if tool.is_async and not self._driver.has_place(tool):
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         key, name = call.encode(), tool.name
         if len(key) > _KEY_MAX:  # then the line of the result might be too long
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         ledger = self._ledger
         append = ledger.append_fenced if self._may_be_fenced else ledger.writer.append_call
         seq = append(b"tool.called", key, ledger.step, data)
@@ -381,10 +381,10 @@ class Recorder(World):
         if returned is None or result is None or self._interrupted or self._vault.is_active:
             ledger.called(call, seq, data, ToolCalled(name, arguments, tool.effect))
             if returned is None:
-                return Taken.REQUEST
+                return StraightEnd.REQUEST
             if self._interrupted:
                 self._driver.arrived(CallTool(call, tool, arguments), returned)
-                return Taken.REQUEST
+                return StraightEnd.REQUEST
             returned = self._take_tool(call, returned)
         else:
             ledger.step = append(b"tool.returned", key, seq, result)
@@ -786,7 +786,7 @@ class Recorder(World):
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
             case Suspended() | Outcome() as said:
-                self._keep_said(arrival.call, said, arrival.ended_us, flight)
+                self._keep_reply(arrival.call, said, arrival.ended_us, flight)
                 return False
             case Unanswered():
                 self._unanswered[arrival.call] = str(arrival.event)
@@ -808,7 +808,7 @@ class Recorder(World):
                 self._ledger.barrier()
         return True
 
-    def _keep_said(
+    def _keep_reply(
         self, call: str, said: Suspended | Outcome, ended_us: int | None, flight: Flight | None
     ) -> None:
         """Keep what a child's runner said until somebody joins the child, or it continues.
@@ -962,7 +962,7 @@ class Recorder(World):
             return event
         pending = self._kernel.open.get(call or "")
         name = pending.name if pending is not None else ""
-        return self._vault.scrubbed(taken_out(self._vault.redaction, event, name))
+        return self._vault.scrubbed(without_hidden(self._vault.redaction, event, name))
 
     def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
         """Return the effect with secrets in the place of their handles, or the call's failure."""

@@ -67,11 +67,11 @@ class Supplied(Recorder):
         if call is not None and isinstance(event, REQUESTS):
             self._events[call] = event
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Append and return the time that is supplied, or the time."""
-        found = self._supply.look()
+        found = self._supply.read_clock()
         if found is None:
-            return super().look()
+            return super().read_clock()
         read = ClockRead(found[0], max(found[1], self._seen_us()))
         self._timers.reach(read.virtual_us)
         self.emit(read, None)

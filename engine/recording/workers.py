@@ -236,7 +236,7 @@ def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) 
 class Looked(Protocol):
     """Something that has to be looked at now and then."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Look at it, without waiting."""
         ...
 
@@ -266,7 +266,7 @@ class Lookout:
         with self._lock:
             self._looked[id(one)] = one
             if self._thread is None:
-                thread = threading.Thread(target=self._look, name=self._name, daemon=True)
+                thread = threading.Thread(target=self._watch, name=self._name, daemon=True)
                 with contextlib.suppress(RuntimeError):  # no more threads: then nobody looks
                     thread.start()
                     self._thread = thread
@@ -276,16 +276,16 @@ class Lookout:
             with self._lock:
                 self._looked.pop(id(one), None)
 
-    def _look(self) -> None:
-        while self._pause.wait(self._seconds) or self._has_looked():
+    def _watch(self) -> None:
+        while self._pause.wait(self._seconds) or self._has_checked():
             pass
 
-    def _has_looked(self) -> bool:
+    def _has_checked(self) -> bool:
         """Look at each; False if there is none. Between two looks, nothing is held here."""
         with self._lock:
             all_ = [*self._looked.values()]
             if not all_:
                 self._thread = None
         for one in all_:
-            one.look()
+            one.check()
         return bool(all_)

@@ -111,7 +111,7 @@ class _Attended:
         self.abandoned: Future[Outcome] | None = None
         """Its outcome, if it was abandoned."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Abandon it if its time is over.
 
         Its program has its time to clean up, and what that leaves has as much again (§9.4).

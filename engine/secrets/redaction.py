@@ -333,7 +333,7 @@ def _searched(kind: type) -> tuple[str, ...]:
 # --- paths and tools -------------------------------------------------------------------------
 
 
-def taken_out(rules: Redaction, event: Event, name: str) -> Any:
+def without_hidden(rules: Redaction, event: Event, name: str) -> Any:
     """Return an event without what paths and tools name; `name` is of its call's tool or model."""
     match event:
         case ToolCalled(tool=name):

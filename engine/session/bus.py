@@ -53,7 +53,7 @@ class EventBus:
         with self._lock:
             return tuple(dict.fromkeys(kind for kind, _ in self._handlers))
 
-    def hears(self, kind: type, /, *, but: Callable[[Any], object] | None = None) -> bool:
+    def accepts(self, kind: type, /, *, but: Callable[[Any], object] | None = None) -> bool:
         """Return whether events of that class have a subscriber, `but` for one."""
         with self._lock:
             return any(issubclass(kind, each) and told != but for each, told in self._handlers)

@@ -448,9 +448,9 @@ class Session:
         """Return what reducers and subscribers failed with at the last change of that child."""
         return self._failed.get(by, ())
 
-    def hears(self, kind: type) -> bool:
+    def accepts(self, kind: type) -> bool:
         """Return whether a reducer or a subscriber takes events of that class."""
-        return kind in self.event_types or self.bus.hears(kind, but=self._receive)
+        return kind in self.event_types or self.bus.accepts(kind, but=self._receive)
 
     def _events(self, name: str, data: Json) -> tuple[object, ...]:
         for kind in (*self.event_types, *self.bus.kinds, ToolInvoked):

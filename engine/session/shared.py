@@ -68,7 +68,7 @@ class SharedSession:
     slice_types = property(lambda self: self.session.slice_types)
     event_types = property(lambda self: self.session.event_types)
     data_of = property(lambda self: self.session.data_of)
-    hears = property(lambda self: self.session.hears)
+    accepts = property(lambda self: self.session.accepts)
     failed = property(lambda self: self.session.failed)
     children = property(lambda _: _owners("children"))
     failures = property(lambda _: _owners("failures"))
@@ -165,7 +165,7 @@ class SharedSession:
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
         """Have the parent's run tell its session that a tool returned, if anybody there listens."""
-        if self.send is None or not self.session.hears(ToolInvoked):
+        if self.send is None or not self.session.accepts(ToolInvoked):
             return
         name, success = slices.name_of(ToolInvoked), error is None
         told = ToolInvoked(tool, arguments, error or result, success, self._by)

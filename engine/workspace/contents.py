@@ -102,11 +102,11 @@ class Contents:
         for side in (0, 1):
             index = f"{self._git.git_dir}/side{side}"
             git = attrs.evolve(self._git, index=index)
-            git.said("read-tree", "--empty")
+            git.output("read-tree", "--empty")
             files = ((path, pair[side]) for path, *pair in changes)
             git.index_as(each for each in files if each[1] and each[1].kind not in _IN_NO_TREE)
             trees.append(git.tree_of_index())
-        return self._git.said(*_DIFF, *options, *trees)
+        return self._git.output(*_DIFF, *options, *trees)
 
     def __enter__(self) -> Self:
         return self

@@ -164,7 +164,7 @@ class Git:
         options = (part for value in _OFF for part in ("-c", value))
         return ["git", f"--git-dir={self.git_dir or '.git'}", "--work-tree=.", *options]
 
-    def said(
+    def output(
         self,
         *arguments: str,
         given: bytes | IO[bytes] = b"",
@@ -182,14 +182,14 @@ class Git:
         """Return git's output with `-z`, decoded like paths.
 
         Raises:
-            GitFailed: as of `said`.
+            GitFailed: as of `output`.
         """
-        return os.fsdecode(self.said(*arguments, given=given, lent=lent)).split("\0")[:-1]
+        return os.fsdecode(self.output(*arguments, given=given, lent=lent)).split("\0")[:-1]
 
     def line(self, *arguments: str) -> str:
         """Return a line of git's output, without its end; empty if git has no answer."""
         try:
-            return os.fsdecode(self.said(*arguments)).removesuffix("\n")
+            return os.fsdecode(self.output(*arguments)).removesuffix("\n")
         except GitFailed:
             return ""
 
@@ -206,7 +206,7 @@ class Git:
         none = f"0 {'0' * self.width}"
         named = ((path, none if one is None else f"{one.mode} {one.value}") for path, one in files)
         if given := os.fsencode("".join(f"{told}\t{path}\0" for path, told in named)):
-            self.said("update-index", "-z", "--index-info", given=given)
+            self.output("update-index", "-z", "--index-info", given=given)
         if not is_quick:
             self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # 1: some differ
 
@@ -227,7 +227,7 @@ class Git:
         Raises:
             GitFailed: git failed.
         """
-        return self.said("write-tree", "--missing-ok").decode().strip()
+        return self.output("write-tree", "--missing-ok").decode().strip()
 
     def settings(self) -> dict[str, str]:
         """Return those of `SETTINGS` that hold in this repository, also by the user's own files.
@@ -311,7 +311,7 @@ def work_tree_around(here: Path) -> Path | None:
         is_inside = here.is_relative_to(os.fsdecode(found).removesuffix("\n"))
         for top in () if is_inside else (here, *here.parents):
             with contextlib.suppress(GitFailed):
-                if os.path.lexists(top / ".git") and Git(top).said(*asked) == found:
+                if os.path.lexists(top / ".git") and Git(top).output(*asked) == found:
                     return top
     return None
 
@@ -447,7 +447,7 @@ def object_folders(git: Git) -> list[Path]:
     Raises:
         GitFailed: no repository was found.
     """
-    own = git.said("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
+    own = git.output("rev-parse", "--git-path", "objects").decode(errors="surrogateescape")
     found = [Path(git.top, own.removesuffix("\n")).resolve()]
     for folder in found:
         listed = folder / "info" / "alternates"

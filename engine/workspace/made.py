@@ -99,7 +99,7 @@ class NewObjects:
         self._made: dict[str, list[str]] = {}
         """Commits and tags that are new, by their first seven digits."""
 
-    def look(
+    def find_new(
         self, paths: Iterable[str], as_recorded: AsRecorded | None = None
     ) -> tuple[MadeObject, ...]:
         """Return what is new since the last look, in the order of time; at first, nothing is.
@@ -111,12 +111,12 @@ class NewObjects:
         for folder, width in lent:
             if folder not in self._stores:
                 self._new(folder, width, self._packs, is_old=True)
-        looks: list[_Look] = []
+        looks: list[_ObjectScan] = []
         packs: dict[Path, _Pack] = {}
         for store, (git, width) in list(self._stores.items()):
             new = self._new(store, width, packs, is_old=self._is_first)
             if new:
-                looks.append(_Look(git, self._blobs, self._made, as_recorded))
+                looks.append(_ObjectScan(git, self._blobs, self._made, as_recorded))
                 with _removed():
                     looks[-1].find(new)
         self._packs |= packs
@@ -143,7 +143,7 @@ class NewObjects:
         git = git_at(self._top, path, self._led)
         try:
             store, *lent = object_folders(git)
-            kind = git.said("rev-parse", "--show-object-format").strip()
+            kind = git.output("rev-parse", "--show-object-format").strip()
         except GitFailed:  # not whole yet
             return []
         width = 32 if kind == b"sha256" else 20
@@ -228,7 +228,7 @@ class _Commit:
 
 
 @attrs.define
-class _Look:
+class _ObjectScan:
     """One look at the new objects of one store."""
 
     git: Git
@@ -267,11 +267,11 @@ class _Look:
             named: content.decode(errors="surrogateescape")
             for named, _, content in self._contents(small)
         }
-        return [self._told(one, changes.get(one.id, [])) for one in self.found]
+        return [self._made_object(one, changes.get(one.id, [])) for one in self.found]
 
     def _asked(self, *arguments: str, lines: Iterable[str]) -> bytes:
         given = "".join(f"{line}\n" for line in lines).encode()
-        return self.git.said("cat-file", *arguments, given=given) if given else b""
+        return self.git.output("cat-file", *arguments, given=given) if given else b""
 
     def _contents(self, ids: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
         """Yield the id, the kind and the content of objects."""
@@ -299,7 +299,7 @@ class _Look:
                 found[part] = []
         return found
 
-    def _told(self, one: _Commit, changes: list[tuple[str, str, str]]) -> MadeObject:
+    def _made_object(self, one: _Commit, changes: list[tuple[str, str, str]]) -> MadeObject:
         named = list(one.named)
         texts = [(self._marked(one.message, named), "")]
         for _, mode, blob in changes:

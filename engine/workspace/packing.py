@@ -68,7 +68,7 @@ def _candidates(path: str, folders: Sequence[Path], packed: Git | None) -> Itera
 def is_shallow(git: Git) -> bool:
     """Return whether a repository lacks a part of its history."""
     try:
-        return git.said("rev-parse", "--is-shallow-repository") == b"true\n"
+        return git.output("rev-parse", "--is-shallow-repository") == b"true\n"
     except (GitFailed, OSError):
         return False
 
@@ -82,7 +82,7 @@ def shallow_here() -> Path | None:
 def _has(git: Git, ids: Iterable[str]) -> bool:
     try:
         for each in ids:
-            git.said("cat-file", "-e", each)
+            git.output("cat-file", "-e", each)
     except (GitFailed, OSError):
         return False
     return True
@@ -111,7 +111,7 @@ def pack_objects(
         if git is None:
             raise GitFailed(started.path, "pack-objects", "the repository is not here")
         given = "\n".join(dict.fromkeys(_wanted(git, base, told.get(base.path)))).encode()
-        said = git.said("cat-file", _KINDS, given=given).decode()
+        said = git.output("cat-file", _KINDS, given=given).decode()
         objects = [line.split(" ") for line in said.splitlines()]
         size += sum(int(each[2]) for each in objects if each[2:])
         wanted.append((git, objects))
@@ -126,7 +126,7 @@ def pack_objects(
                 if is_public is None or each[1] != "blob" or _may_go(contents, each[0], is_public)
             ).encode()
             pack = made / "pack"
-            pack.write_bytes(git.said("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
+            pack.write_bytes(git.output("pack-objects", *_PACK, given=given, limit=LONG_LIMIT))
             packs.append(add_pack(into, pack))
     return packs
 
@@ -159,16 +159,16 @@ def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
         whole.append(told.commit)
         tips.append(told.commit)
     asked = "rev-list", "--objects", "--no-walk"
-    objects = os.fsdecode(git.said(*asked, *whole, limit=LONG_LIMIT))
+    objects = os.fsdecode(git.output(*asked, *whole, limit=LONG_LIMIT))
     named = (line.partition(" ")[::2] for line in objects.splitlines())
     ids = [each for each, path in named if not is_key(path)]
     if tips:
-        commits = git.said(
+        commits = git.output(
             "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode(),
             limit=LONG_LIMIT,
         )  # fmt: skip
         ids += commits.decode().split()
-        kinds = git.said("cat-file", "--batch-check", given="\n".join(tips).encode()).decode()
+        kinds = git.output("cat-file", "--batch-check", given="\n".join(tips).encode()).decode()
         ids += [line.split(" ")[0] for line in kinds.splitlines() if " tag " in line]
     return ids
 
@@ -228,7 +228,7 @@ def packed_repository(
     for pack in [one for one in packs_of(log) if one not in {*passes}]:
         try:
             with pack.open("rb") as file:
-                git.said(*_TAKE_IN, given=file, limit=LONG_LIMIT)
+                git.output(*_TAKE_IN, given=file, limit=LONG_LIMIT)
         except GitFailed as error:
             raise ContentMissing(pack.name, str(log), f"damaged: {error.why}") from None
     _end_history(git, Path(git.git_dir, "shallow"))
@@ -251,11 +251,11 @@ def borrow(git: Git, folders: Iterable[str | Path]) -> None:
 def _end_history(git: Git, shallow: Path) -> None:
     """End the history at the same commits as a shallow clone's."""
     asked = "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
-    listed = git.said("cat-file", *asked, limit=LONG_LIMIT).decode().splitlines()
+    listed = git.output("cat-file", *asked, limit=LONG_LIMIT).decode().splitlines()
     commits = [line.split()[0] for line in listed if line.endswith(" commit")]
     given = "".join(f"{each}\n" for each in commits).encode()
     said = (
-        git.said("log", "--no-walk", "--stdin", "--format=%H %P", given=given) if commits else b""
+        git.output("log", "--no-walk", "--stdin", "--format=%H %P", given=given) if commits else b""
     )
     known = set(commits)
     ends = [line.split()[0] for line in said.decode().splitlines() if not known >= {*line.split()}]

@@ -204,7 +204,7 @@ class Scanner:
         if self._objects is None:
             return scan
         own = (one.path for one in scan.repositories)
-        return attrs.evolve(scan, made=self._objects.look(own))
+        return attrs.evolve(scan, made=self._objects.find_new(own))
 
     def _altered(self) -> Iterator[str]:
         """Yield ignored paths that have changed since the first scan, as far as that is quick."""
@@ -261,7 +261,7 @@ class Scanner:
             whole = _joined(at, path.rstrip("/"))
             if path.endswith("/"):
                 self._within(whole, store)
-            elif self._can_be_said(whole) and not (
+            elif self._is_nameable(whole) and not (
                 path in known.submodules and self._is_folder(whole)
             ):
                 entry = self._found(whole, store)
@@ -280,7 +280,7 @@ class Scanner:
             self._set_apart(at, known)
         if user is None:
             return ""
-        self._repositories.append(self._told(at, user, known, store))
+        self._repositories.append(self._repository_at(at, user, known, store))
         return self._repositories[-1].commit
 
     def _begun(self, at: str, user: Git | None, store: Store) -> _Known:
@@ -297,9 +297,9 @@ class Scanner:
             known.looked_at.update(user.lines("ls-files", "-z"))
             return known
         self._bases[at], known.tree = Base(at, tree), tree
-        trees = user.said(*_TREES, given=f"{tree}\n".encode())  # the user may lose them
-        ask.said("index-pack", "--stdin", given=trees)
-        ask.said("read-tree", tree)
+        trees = user.output(*_TREES, given=f"{tree}\n".encode())  # the user may lose them
+        ask.output("index-pack", "--stdin", given=trees)
+        ask.output("read-tree", tree)
         for path, mode, named, _ in ask.staged():
             if mode == _GITLINK:
                 known.submodules[path] = named, named
@@ -336,7 +336,7 @@ class Scanner:
     def _within(self, path: str, store: Store) -> str:
         git_dir = f"{path}/.git"
         is_there = os.path.lexists(self._top / git_dir) and self._is_real(git_dir)
-        is_there = is_there and self._can_be_said(path) and path not in self._seen
+        is_there = is_there and self._is_nameable(path) and path not in self._seen
         return self._repository(path, store) if is_there else ""
 
     def _compare(self, at: str, known: _Known, tree: str) -> None:
@@ -394,14 +394,14 @@ class Scanner:
                     whole = os.fspath(folder.relative_to(self._top))
                     self._first[whole] = TreeEntry(whole, _FOLDER, "folder")
         self._first = {
-            path: entry for path, entry in self._first.items() if self._can_be_said(path)
+            path: entry for path, entry in self._first.items() if self._is_nameable(path)
         }
 
-    def _told(self, at: str, user: Git, known: _Known, store: Store) -> Repository:
+    def _repository_at(self, at: str, user: Git, known: _Known, store: Store) -> Repository:
         """Return git's data other than files."""
         refs = ""
         try:
-            refs = user.said("show-ref", "--head").decode()
+            refs = user.output("show-ref", "--head").decode()
         except GitFailed as error:
             if error.why:
                 raise  # without a reason, it has none
@@ -418,7 +418,7 @@ class Scanner:
             self._begun_with[at] = user.settings(), *places_of(user)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
-                if self._can_be_said(_joined(at, path)):
+                if self._is_nameable(_joined(at, path)):
                     kept = self._kept(objects, path, mode, blob, store)
                     index.append([as_text(path), mode, blob, stage, *kept])
         return Repository(
@@ -473,7 +473,7 @@ class Scanner:
             self._cut.add(named)
         return TreeEntry(path, mode, "git", named, len(kept))
 
-    def _can_be_said(self, path: str) -> bool:
+    def _is_nameable(self, path: str) -> bool:
         """Return whether a log may name a path: not its own files, nor what git takes for its."""
         if self._log_files.hold(path):
             return False

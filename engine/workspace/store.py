@@ -92,7 +92,7 @@ class Store:
         """
         if self._packs is not None and self._new:
             given = b"".join(b"blob\ndata %d\n%b\n" % (len(one), one) for one in self._new.values())
-            self._git.said("fast-import", "--quiet", given=given)
+            self._git.output("fast-import", "--quiet", given=given)
             self._new, self._size = {}, 0
             for pack in {*(self._own / "objects" / "pack").glob("*.pack")} - self._taken.keys():
                 self._taken[pack] = add_pack(self._packs, pack)
@@ -107,7 +107,7 @@ class Store:
         if self._packs is not None and len(self._taken) > 1:
             given = "".join(f"{named}\n" for named in self.kept).encode()
             whole = self._own / "whole"
-            whole.write_bytes(self._git.said(*_PACK, given=given, limit=LONG_LIMIT))
+            whole.write_bytes(self._git.output(*_PACK, given=given, limit=LONG_LIMIT))
             add_pack(self._packs, whole)
             for pack in self._taken.values():
                 pack.unlink()

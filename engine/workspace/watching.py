@@ -87,7 +87,7 @@ class WatchedFolder:
         self._started = FolderStarted(self._seen_at, self._below, *told)
         self._note(self._started.as_event())
 
-    def look(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
+    def begin_scan(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
         """Begin to look: the results of some of these calls are there, others are in progress.
 
         If it is not `is_whole`, only for new commits and tags.

@@ -94,7 +94,7 @@ class Causality:
         if seq == 0 or kind in _RARE or self.finished is not None:
             self._take_order(seq, kind)
         if cause is not None and cause >= seq:
-            self._say("cause", f"an entry before {seq}", str(cause))
+            self._report("cause", f"an entry before {seq}", str(cause))
         request = COMPLETES.get(kind)
         if request is None or call not in self._open:  # else the request had the same key
             self._take_key(kind, call)
@@ -105,7 +105,7 @@ class Causality:
             if isinstance(event, ToolCalled) and event.delegates:
                 self._programs.add(call or "")
         if kind == "clock.read" or self._has_looked:
-            self._take_look(kind, event, call or "")
+            self._check_clock_read(kind, event, call or "")
         if kind in _RARE:
             self._take_rare(seq, parts, event, line)
         if kind != "run.finished":
@@ -115,14 +115,14 @@ class Causality:
         found, self._found = self._found, []
         return found
 
-    def _say(self, what: str, expected: str, found: str) -> None:
+    def _report(self, what: str, expected: str, found: str) -> None:
         self._found.append((what, expected, found))
 
     def _take_order(self, seq: int, kind: str) -> None:
         if (seq == 0) is not (kind == "run.started"):
-            self._say("order", "run.started as the first entry, and nowhere else", kind)
+            self._report("order", "run.started as the first entry, and nowhere else", kind)
         if self.finished is not None:
-            self._say("order", "nothing after run.finished", kind)
+            self._report("order", "nothing after run.finished", kind)
 
     # --- keys ----------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class Causality:
         """Check that ordinals are dense in each scope, in the order of first use (§9.1)."""
         if call is None:
             if kind in REQUEST_KINDS or kind in COMPLETES:
-                self._say("call key", "one", "none")
+                self._report("call key", "one", "none")
             return
         scope, _, ordinal = call.rpartition("#")
         last = self._ordinals.get(scope)
@@ -139,20 +139,20 @@ class Causality:
             return
         key = _KEY.match(call)
         if key is None:
-            self._say("call key", "scope#n, or scope@n for a timer", f"{call!a:.60}")
+            self._report("call key", "scope#n, or scope@n for a timer", f"{call!a:.60}")
             return
         is_timer = kind == "timer.fired"
         if is_timer is not (key[2] == "@"):
-            self._say("call key", "scope@n for a timer, scope#n for all else", call)
+            self._report("call key", "scope@n for a timer, scope#n for all else", call)
         elif not is_timer:
             self._take_ordinal(call, key[1], int(key[3]), kind)
 
     def _take_ordinal(self, call: str, scope: str, ordinal: int, kind: str) -> None:
         last = self._ordinals.get(scope, 0)
         if ordinal > last + 1:
-            self._say("call key", f"{scope}#{last + 1}", call)
+            self._report("call key", f"{scope}#{last + 1}", call)
         if ordinal <= last and kind in REQUEST_KINDS:
-            self._say("call key", f"{scope}#{last + 1}, for each key asks once", call)
+            self._report("call key", f"{scope}#{last + 1}, for each key asks once", call)
         self._ordinals[scope] = max(last, ordinal)
 
     # --- effects -------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Causality:
             return
         found = self._open.pop(call, None)
         if found != _CANCELLED and not (found and event.kind == "child"):
-            self._say("request", f"a cancelled {event.kind} of the key {call}", found or "none")
+            self._report("request", f"a cancelled {event.kind} of the key {call}", found or "none")
 
     def _complete(self, request: str, event: Recorded, call: str) -> None:
         if isinstance(event, ToolReturned):
@@ -177,12 +177,12 @@ class Causality:
                 return  # never started, so there is nothing that it would complete
         found = self._open.pop(call, None)
         if found != request:
-            self._say("request", f"an open {request} of the key {call}", found or "none")
+            self._report("request", f"an open {request} of the key {call}", found or "none")
 
     def _cancel(self, event: EffectCancelled, call: str) -> None:
         found = self._open.get(call)
         if found is None or not found.startswith(f"{event.kind}."):
-            self._say("request", f"an open {event.kind} of the key {call}", found or "none")
+            self._report("request", f"an open {event.kind} of the key {call}", found or "none")
         elif event.kind != "child":
             self._open[call] = _CANCELLED
         elif call in self._by_call:  # its outcome is still delivered to a join
@@ -190,11 +190,11 @@ class Causality:
 
     # --- steps ---------------------------------------------------------------------------
 
-    def _take_look(self, kind: str, event: Recorded, call: str) -> None:
+    def _check_clock_read(self, kind: str, event: Recorded, call: str) -> None:
         """Check that a step, from one line of the world to the next, looks at the clock once."""
         if kind == "clock.read":
             if self._has_looked:
-                self._say("clock", "at most one clock.read per step", "another")
+                self._report("clock", "at most one clock.read per step", "another")
             self._has_looked = True
         elif self._is_from_world(kind, event, call):
             self._has_looked = False
@@ -223,7 +223,7 @@ class Causality:
                 self.started = event
                 deepest = event.limits.get("max_depth")
                 if type(deepest) is int and event.depth > deepest:
-                    self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
+                    self._report("limit", f"max_depth {deepest}", f"depth {event.depth}")
             case ChildStarted():
                 self._start(call, event, (stored_hash(line) or b"").decode())
             case RunFinished():
@@ -234,13 +234,13 @@ class Causality:
 
     def _start(self, call: str, event: ChildStarted, own: str) -> None:
         if event.number != len(self.starts) + 1:
-            self._say("child number", str(len(self.starts) + 1), str(event.number))
+            self._report("child number", str(len(self.starts) + 1), str(event.number))
         start = Start(event.number, call, event.run_id, own)
         self.starts[event.number] = self._by_call[call] = start
         limits: dict[str, Any] = self.started.limits if self.started else {}
         most = limits.get("max_children")
         if type(most) is int and len(self.starts) > most:
-            self._say("limit", f"max_children {most}", f"{len(self.starts)} children")
+            self._report("limit", f"max_children {most}", f"{len(self.starts)} children")
 
     def _finish(self, seq: int, parts: Parts, event: RunFinished) -> None:
         kind, call, _, data = parts
@@ -253,4 +253,4 @@ class Causality:
             ("children root", root, event.children_root),
         ):
             if is_so != was_said:
-                self._say(what, is_so, f"{was_said!a:.80}")
+                self._report(what, is_so, f"{was_said!a:.80}")

@@ -323,7 +323,7 @@ class _Check:
         except LogDamaged as error:
             self._damage.append(Damage(*error.args))
             self._broken = error.what
-        self._look_at_contents()
+        self._check_contents()
         self._add(self._entries + 1, self._last + len(self._line), *self._at_end())
         if self._bond.is_unnamed:
             self._add(1, 0, self._unnamed())
@@ -417,7 +417,7 @@ class _Check:
             wrong = "folder", f"{error.path}: {error.expected}", error.found
             self._add(seq + 1, offset, wrong)
 
-    def _look_at_contents(self) -> None:
+    def _check_contents(self) -> None:
         """Look at the contents of files that the log names (§16.16)."""
         broken = [*broken_packs(self._path)] if self._bond.parent is None else []
         for pack in broken:

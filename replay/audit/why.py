@@ -142,7 +142,7 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     if every:
         return Causes(_causes(logs, found), len(found) + sum(1 for _ in links))
     logs.tell_beside()
-    return Causes(_causes(logs, found), logs.told())
+    return Causes(_causes(logs, found), logs.reported())
 
 
 def direct_causes(
@@ -276,7 +276,7 @@ class _Logs:
         told[seq] = told[seq] or what
         return is_first
 
-    def told(self) -> int:
+    def reported(self) -> int:
         """Return how many entries were reported."""
         return sum(len(told) - told.count(0) for told in self._told.values())
 

@@ -33,7 +33,7 @@ def subset(recorded: Json, now: Json) -> bool:
             return all(key in now and subset(value, now[key]) for key, value in recorded.items())
         case list(), list():
             left = list(now)
-            return all(_taken(item, left) for item in recorded)
+            return all(_take_match(item, left) for item in recorded)
         case _:
             return same(recorded, now)
 
@@ -93,7 +93,7 @@ def _plain(value: Json) -> Any:
             return value
 
 
-def _taken(item: Json, left: list[Json]) -> bool:
+def _take_match(item: Json, left: list[Json]) -> bool:
     for at, other in enumerate(left):
         if subset(item, other):
             del left[at]

@@ -128,7 +128,7 @@ class Excuses:
         for path in self.paths:
             if _covers(path, what, one.pointer):
                 return path
-        if self._is_redacted and one.kind == "changed" and _is_taken_out(one.before, one.after):
+        if self._is_redacted and one.kind == "changed" and _is_redacted(one.before, one.after):
             return "redaction"
         if self._has_other_chain and one.pointer == _CHAIN and what.startswith("model:"):
             return "a message before it"
@@ -162,7 +162,7 @@ def _covers(path: str, what: str, pointer: str) -> bool:
     return all(step in ("*", found) for step, found in zip(steps, at, strict=False))
 
 
-def _is_taken_out(recorded: Json, now: Json) -> bool:
+def _is_redacted(recorded: Json, now: Json) -> bool:
     """Return whether `recorded` can be the redacted form of `now`."""
     if recorded == REDACTED:
         return True

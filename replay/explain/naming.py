@@ -170,7 +170,7 @@ class _Case:
         self.new = next((e for e in found if emitted is not None and e.now is emitted), None)
         """The difference that the current line is part of."""
 
-    def says(self, one: Found | None) -> Answer | None:
+    def answer(self, one: Found | None) -> Answer | None:
         """Return a difference as an answer, with all that are about the same item or timer."""
         if one is None:
             return None
@@ -181,17 +181,17 @@ def _due(case: _Case) -> Answer | None:
     explorer, early, recorded = case.explorer, case.explorer.early, case.recorded
     if early is not None:
         extra, moved = Found("extra_call", None, early), Found("reordered", recorded, early)
-        return case.says(moved if early.call in explorer.due_before else extra)
+        return case.answer(moved if early.call in explorer.due_before else extra)
     asked = [one for one in explorer.asked_items if one.kind == "timer"]
     now = next((one for one in asked if one.call == explorer.replaced), None)
     if now is None or recorded is None:
         return None
     is_new = any(one.key == recorded.key and one.scope == recorded.scope for one in asked)
     extra, changed = Found("extra_call", None, now), Found("args_changed", recorded, now)
-    return case.says(extra if is_new else changed)
+    return case.answer(extra if is_new else changed)
 
 
-def _look(case: _Case) -> Answer | None:
+def _clock(case: _Case) -> Answer | None:
     recorded = [item for item in case.explorer.recorded_items if item.kind == "clock"]
     now = [item for item in case.explorer.asked_items if item.kind == "clock"]
     opposite: tuple[Category, ...] = "missing_call", "unconsumed"
@@ -230,16 +230,16 @@ def _sleep(case: _Case) -> Answer | None:
         if scope in more or scope not in scopes or (is_new and not is_world):
             timer = Item("timer", "", None, key)
             if gone is not None and gone.scope == scope and not gone.is_mark:
-                return case.says(Found("kind_changed", gone, timer))
+                return case.answer(Found("kind_changed", gone, timer))
             is_ahead = mismatch.event_kind and (old is not None or is_world or scope != place)
             if not is_ahead and not mismatch.has_ended:
-                return case.says(Found("extra_call", None, timer))
+                return case.answer(Found("extra_call", None, timer))
     return None
 
 
 def _only_one(case: _Case) -> Answer | None:
     is_one = case.old is None or case.new is None or case.old is case.new
-    return case.says(case.old or case.new) if is_one else None
+    return case.answer(case.old or case.new) if is_one else None
 
 
 def _replaced(case: _Case) -> Answer | None:
@@ -255,7 +255,7 @@ def _replaced(case: _Case) -> Answer | None:
         is_next = new.recorded is after and after is not None and _are_alike(after, other)
         is_replaced = one.call == other.call and not is_next
     found = _found_at(AlignmentStep(one, other), has_ended=False)
-    return case.says(found) if is_replaced else None
+    return case.answer(found) if is_replaced else None
 
 
 def _put_below(case: _Case) -> Answer | None:
@@ -263,19 +263,19 @@ def _put_below(case: _Case) -> Answer | None:
     if other is None or old is None or not old.is_moved or not (old.recorded and old.now):
         return None
     is_below = old.now.scope.startswith(f"{old.recorded.scope}/")
-    return case.says(old) if is_below and other.call == old.recorded.call else None
+    return case.answer(old) if is_below and other.call == old.recorded.call else None
 
 
 def _asked_later(case: _Case) -> Answer | None:
     old, new = case.old, case.new
     is_cancel = old is not None and old.recorded is not None and old.recorded.kind == "cancel"
     is_later = is_cancel or (old is not None and old.now is not None)
-    return case.says(new) if is_later and new and new.recorded is None else None
+    return case.answer(new) if is_later and new and new.recorded is None else None
 
 
 def _moved(case: _Case) -> Answer | None:
     old, new = case.old, case.new
-    return case.says(new) if old and new and old.category == "reordered" != new.category else None
+    return case.answer(new) if old and new and old.category == "reordered" != new.category else None
 
 
 def _sleep_gone(case: _Case) -> Answer | None:
@@ -342,14 +342,14 @@ _OF_LINES: Final = (
     Rule("asked later", _asked_later, "A new request goes before a recorded one that is made later "
          "with other arguments, and before a cancellation that is gone."),
     Rule("moved", _moved, "A request that only moved gives way to one that did not."),
-    Rule("recorded line", lambda case: case.says(case.old), "The recorded line's difference "
+    Rule("recorded line", lambda case: case.answer(case.old), "The recorded line's difference "
          "goes before the other."),
 )  # fmt: skip
 
 RULES: Final = (
     Rule("timer due", _due, "A timer that is due before the recorded one is `extra_call` if it is "
          "new, else `reordered`. One that fired with another length is `args_changed`."),
-    Rule("clock", _look, "Another clock read is `extra_call` or `missing_call`; all are alike, so "
+    Rule("clock", _clock, "Another clock read is `extra_call` or `missing_call`; all are alike, so "
          "their numbers count. In the place of a call, it is `kind_changed`."),
     *_OF_LINES,
     Rule("sleep gone", _sleep_gone, "If both lines are in place, a sleep that is gone before the "

@@ -227,7 +227,7 @@ class Explorer(World):
         self.is_guessing = True
         return None
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Return the last time that the record has."""
         self._note(Item("clock", "", None, ""))
         return self._clock

@@ -52,7 +52,7 @@ from refold.replay.difference.volatile import without_places
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
-from refold.replay.index.standing import said
+from refold.replay.index.standing import standing_text
 
 Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
 
@@ -76,13 +76,13 @@ class AskedCall:
         return self.item.kind, self.item.name
 
     @property
-    def said(self) -> dict[str, Json]:
+    def comparable(self) -> dict[str, Json]:
         """The logged request without values that depend on the order: see `asked_of`."""
         return _identifying(self.item.kind, self.data)
 
     def identity_without(self, volatile: Iterable[str]) -> str:
         """Return the digest of the request with volatile places made equal (§12.7)."""
-        said = self.said
+        said = self.comparable
         alike = without_volatile(":".join(self.name), said, volatile)
         return self.identity if alike is said else _identity(self.item.kind, alike)
 
@@ -227,7 +227,7 @@ class Book:
         if self._finished is not None:
             return self.stable(end_of(self._finished))
         if not unfinished_ok:
-            raise LogUnsealed(str(self.log), said(self.log))
+            raise LogUnsealed(str(self.log), standing_text(self.log))
         return {}
 
     def _take(self, entry: Entry) -> None:

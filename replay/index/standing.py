@@ -35,7 +35,7 @@ def standing(log: Path) -> OpenStatus:
     return stood(log, question_of(log))[0]
 
 
-def said(log: Path) -> str:
+def standing_text(log: Path) -> str:
     """Return the standing of the run of `log` in words, on one line: `waits for you: May I?`."""
     return stood(log, question_of(log))[1]
 

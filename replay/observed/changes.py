@@ -81,7 +81,7 @@ def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any
     return {"kind": "model", "name": asked.model, "call": call, "arguments": arguments}
 
 
-class ToldChanges:
+class ReportedChanges:
     """The reported changes of requests so far, so that later requests need not repeat them."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class ToldChanges:
                 causes.append(cause)
         return was.put_into(recorded), causes[0] if causes else None
 
-    def told(self, scope: str, recorded: Asked, now: Asked, cause: str) -> None:
+    def remember(self, scope: str, recorded: Asked, now: Asked, cause: str) -> None:
         """Remember a request and the call that reported its changes."""
         self._last[scope] = (recorded, now, cause)
         for _, _, changed in _Parts.of(recorded).changes(_Parts.of(now)):

@@ -16,7 +16,7 @@ from refold.engine.events.call_key import scope_above
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.divergence import Divergence
-from refold.replay.observed.changes import Change, ToldChanges, change_of, item_of
+from refold.replay.observed.changes import Change, ReportedChanges, change_of, item_of
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import times
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
@@ -67,8 +67,8 @@ class _Telling:
 
     def answered(self) -> None:
         """Report changed requests that got the recorded answer; repetitions are only counted."""
-        changes = ToldChanges()
-        for turn, miss in self._lent():
+        changes = ReportedChanges()
+        for turn, miss in self._reused_answers():
             recorded, now = _plain(self._record, self._matcher, turn.asked, miss.asked)
             carried, cause = changes.carried(miss.scope, recorded, now)
             if cause is not None and same(carried.as_json(), now.as_json()):
@@ -77,9 +77,9 @@ class _Telling:
                 cause = turn.call
                 told = _changed(self._record, turn, miss, change_of(carried, now, turn.call))
                 self.found[cause] = attrs.evolve(told, cause=f"{told.cause}; {ANSWERED}")
-            changes.told(miss.scope, recorded, now, cause)
+            changes.remember(miss.scope, recorded, now, cause)
 
-    def _lent(self) -> list[tuple[RecordedTurn, Miss]]:
+    def _reused_answers(self) -> list[tuple[RecordedTurn, Miss]]:
         """Return requests that were lent an answer whose own request was not made."""
         lent, misses = self._matcher.lent, self._matcher.misses
         pairs = [(one.answered_as, one) for one in misses if one.answered_as is not None]
@@ -88,14 +88,14 @@ class _Telling:
     def misses(self) -> None:
         """Report requests that were not recorded."""
         by_scope: dict[str, list[Miss]] = {}
-        lent = [miss for _, miss in self._lent()]
+        lent = [miss for _, miss in self._reused_answers()]
         for miss in (each for each in self._matcher.misses if each not in lent):
             by_scope.setdefault(miss.scope, []).append(miss)
         first = [misses[0] for misses in by_scope.values()]
         near = self._matcher.paired(first)
         for miss in first:
             turn, more = near.get(id(miss)), len(by_scope[miss.scope]) - 1
-            if self.found and says_refusal(miss.asked.messages):
+            if self.found and repeats_refusal(miss.asked.messages):
                 cause = next(reversed(self.found))  # a subagent's, of which it was told
                 if turn is None:
                     self._follows(cause, more + 1)
@@ -160,7 +160,7 @@ class _Telling:
         return f"{what}: the command ended earlier, or took a different path"
 
 
-def says_refusal(value: Any) -> bool:
+def repeats_refusal(value: Any) -> bool:
     """Return whether a value repeats how a replay refuses a request: what follows is an echo."""
     return REFUSAL in text_of_json(value)
 

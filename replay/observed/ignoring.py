@@ -92,11 +92,11 @@ class Ignoring:
         rule = SET if is_order else self._excuses.rule(what, one)
         if rule or not (isinstance(one.before, str) and isinstance(one.after, str)):
             return rule or _REDACTION
-        found = [each.texts[0] for each in self._texts if _says(each, one.before, one.after)]
+        found = [each.texts[0] for each in self._texts if _applies(each, one.before, one.after)]
         return " and ".join(found) or _REDACTION
 
 
-def _says(rule: VolatileRules, before: str, after: str) -> bool:
+def _applies(rule: VolatileRules, before: str, after: str) -> bool:
     """Return whether a rule takes part in making two texts the same."""
     return rule.text(before) != before and rule.text(after) != after
 

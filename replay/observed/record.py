@@ -307,7 +307,7 @@ class _Reading:
 
     def _begun(self, started: Any) -> ObservedRecord:
         own = started.rules
-        _look_at_start(own, started.input)
+        _check_start(own, started.input)
         recorded, notes = VolatileRules.recorded(own)
         profile = Profile.in_rules(own) if self._profile is None else self._profile
         known, more = VolatileRules.recorded(profile.as_json())
@@ -329,7 +329,7 @@ class _Reading:
                 turn = self._open[call]
                 if not turn.parts:
                     raise LookupError("an answer without its wire")
-                _look_at_calls(event.message)
+                _check_calls(event.message)
                 turn.how, turn.answer, turn.over = "answered", event, seq
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
@@ -404,7 +404,7 @@ def _has_marker(value: Any) -> bool:
     return _MARKER in encode(value)
 
 
-def _look_at_start(rules: dict[str, Any], given: Any) -> None:
+def _check_start(rules: dict[str, Any], given: Any) -> None:
     """Look whether the first entry has the shapes on which a replay rests."""
     given = given if isinstance(given, dict) else {}
     told, profile = rules.get("redaction", {}), rules.get(NAMED) or {}
@@ -428,7 +428,7 @@ def _look_at_start(rules: dict[str, Any], given: Any) -> None:
         raise ValueError(f"a terminal of the size {given['terminal']!r:.80}")
 
 
-def _look_at_calls(message: dict[str, Any] | None) -> None:
+def _check_calls(message: dict[str, Any] | None) -> None:
     """Look whether the tool calls of an answer can be gone through."""
     for call in (message or {}).get("tool_calls", ()):
         if not (isinstance(call["name"], str) and isinstance(call["id"], str)):

@@ -24,7 +24,7 @@ from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence, DivergenceReport
 from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.changes import item_of, may_use_network
-from refold.replay.observed.explaining import ANSWERED, all_divergences, says_refusal
+from refold.replay.observed.explaining import ANSWERED, all_divergences, repeats_refusal
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.printed import advice, compared
@@ -214,7 +214,7 @@ def report_of(
     files that differ at the end, by path: as recorded, and as they are now.
     """
     found = all_divergences(record, matcher)
-    if output is not None and not (found and says_refusal(output.get("stdout"))):
+    if output is not None and not (found and repeats_refusal(output.get("stdout"))):
         found += ended_otherwise(
             record, matcher.bindings, output, is_likely_consequence=bool(found)
         )

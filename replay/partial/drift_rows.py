@@ -126,7 +126,7 @@ class _Records:
     def _asks_the_same(self, one: AskedCall, other: AskedCall) -> bool:
         if one.identity == other.identity:
             return True
-        kind, pair = KIND_ASKED[one.item.kind], (one.said, other.said)
+        kind, pair = KIND_ASKED[one.item.kind], (one.comparable, other.comparable)
         return self._excuses.excused(kind, one.call, one.item.seq, pair)
 
     def _compared(

@@ -257,7 +257,7 @@ class BookSupply:
         return found if left or is_excused else None
 
     def _is_excused(self, recorded: AskedCall, wanted: AskedCall) -> bool:
-        kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
+        kind, pair = KIND_ASKED[recorded.item.kind], (recorded.comparable, wanted.comparable)
         return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
     def key(self, call: str) -> str:
@@ -349,7 +349,7 @@ class BookSupply:
         """Return the session that the run started with; `None` for none of its own."""
         return self.book.snapshot
 
-    def look(self) -> tuple[int, int] | None:
+    def read_clock(self) -> tuple[int, int] | None:
         """Return the times of the record, one after the other; `None` after the last."""
         read = next(self._looks, None)
         return (read.time_us, read.virtual_us) if read is not None else None

@@ -51,7 +51,7 @@ from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.world import REQUESTS, RecordEnded, Served, Taken, World
+from refold.engine.kernel.world import REQUESTS, RecordEnded, Served, StraightEnd, World
 from refold.engine.log import call_data
 from refold.engine.log.blobs import DOLLAR, encode_data, is_marked
 from refold.engine.log.damage import without_lines
@@ -160,7 +160,7 @@ class Replayed(World):
         if call is not None:  # the rule: the next line is, byte by byte, what is emitted
             line = self.cursor.take_if(KIND_BYTES[event.__class__], call, self._step, data)
             if line is not None:
-                self._taken(line, line[1], event, call)
+                self._apply_line(line, line[1], event, call)
                 return
         entry = self.cursor.peek()
         if entry is None:
@@ -170,7 +170,7 @@ class Replayed(World):
             self._take(event, call)
         elif (other := self._elsewhere(event, call, data)) is not None:
             self.cursor.take_out(other)
-            self._taken(other, other.seq, event, call)
+            self._apply_line(other, other.seq, event, call)
         elif self._is_excused(entry, event, call):
             self._take(event, call)
         else:
@@ -206,11 +206,11 @@ class Replayed(World):
             return None
         return next((one for one in self.cursor.step() if _is_of(one, event, call, data)), None)
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Return the time that the record has at this place."""
         entry = self.cursor.peek()
         if entry is None:
-            return self._gone_on().look()
+            return self._continue_run().read_clock()
         if entry.kind != "clock.read":
             self._differs(ClockRead(0, 0), None, None, entry)
             return ClockRead(0, 0)
@@ -223,7 +223,7 @@ class Replayed(World):
         """Return the value that the record has at this place."""
         entry = self.cursor.peek()
         if entry is None:
-            return self._gone_on().draw(source, name, call, produce)
+            return self._continue_run().draw(source, name, call, produce)
         data = self.cursor.data(entry)
         value = data.get("value")
         self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
@@ -232,14 +232,14 @@ class Replayed(World):
     def patched(self, marker: str) -> bool:
         """Return whether the record has the marker up to here; it takes no line of its own."""
         if self.cursor.peek() is None and self._successor is not None:
-            return marker in self.cursor.markers or self._gone_on().patched(marker)
+            return marker in self.cursor.markers or self._continue_run().patched(marker)
         return marker in self.cursor.markers
 
     def declare(self, measured: Extension) -> None:
         """Compare nothing; after the record's end, pass missing declarations to the successor."""
         is_behind = self._successor is not None and self.cursor.peek() is None
         if is_behind and measured.data["call"] not in self.cursor.declared:
-            self._gone_on().declare(measured)
+            self._continue_run().declare(measured)
 
     def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
         """Expect markers in the record: a tool may have output the value before it was known."""
@@ -249,7 +249,7 @@ class Replayed(World):
         """Start the session as it was recorded."""
         entry = self.cursor.peek()
         if entry is None and self._successor is not None:
-            return self._gone_on().seed(session)
+            return self._continue_run().seed(session)
         if entry is not None and entry.kind == "session.seeded":
             session.restore(self.cursor.data(entry)["snapshot"])
         return self.emit(SessionSeeded(session.snapshot().as_json()), None)
@@ -264,16 +264,16 @@ class Replayed(World):
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> Served | ToolReturned | Taken:
+    ) -> Served | ToolReturned | StraightEnd:
         """Take the request and its result where they are the next two lines, byte by byte."""
         if self._on_end is not None:
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None:
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         line = self.cursor.take_if(_CALLED, call, self._step, data)
         if line is None:
-            return Taken.NOTHING
+            return StraightEnd.NOTHING
         self._last.append(line)
         self._emitted = seq = line[1]
         returned = self._next_result(call)
@@ -284,9 +284,9 @@ class Replayed(World):
             return returned
         self.fold.apply(ToolCalled(tool.name, arguments, tool.effect), call, seq)
         if not isinstance(returned, ToolReturned):
-            return Taken.REQUEST
+            return StraightEnd.REQUEST
         line = self.cursor.take_line()
-        self._taken(line, line[1], returned, call)
+        self._apply_line(line, line[1], returned, call)
         self._step = self._emitted
         return returned
 
@@ -327,7 +327,7 @@ class Replayed(World):
         entry = self.cursor.peek()
         if entry is None:
             self.has_ended = True
-            return self._gone_on().advance() if self._successor is not None else False
+            return self._continue_run().advance() if self._successor is not None else False
         event = self.cursor.event(entry)
         if self.cursor.has_resumed:
             self.due.in_order = False
@@ -364,9 +364,9 @@ class Replayed(World):
 
     def _take(self, event: Any, call: str | None) -> None:
         entry = self.cursor.take()
-        self._taken(entry, entry.seq, event, call)
+        self._apply_line(entry, entry.seq, event, call)
 
-    def _taken(self, line: Entry | Unparsed, seq: int, event: Any, call: str | None) -> None:
+    def _apply_line(self, line: Entry | Unparsed, seq: int, event: Any, call: str | None) -> None:
         self._last.append(line)
         self._emitted = seq
         if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
@@ -398,7 +398,7 @@ class Replayed(World):
 
     def _record_ended(self, event: Event, call: str | None) -> None:
         if self._successor is not None:
-            return self._gone_on().emit(event, call)
+            return self._continue_run().emit(event, call)
         self.has_ended = True
         if isinstance(event, REQUESTS):
             raise RecordEnded
@@ -409,10 +409,10 @@ class Replayed(World):
         is_here = self._successor is not None and self.kernel.world is self
         if not is_here or self.cursor.peek() is not None:
             return None
-        self._gone_on()
+        self._continue_run()
         return self.kernel.models.get(name)
 
-    def _gone_on(self) -> World:
+    def _continue_run(self) -> World:
         """Return the world that continues after the last line.
 
         Raises:
@@ -445,7 +445,7 @@ class Replayed(World):
         if self.on_mismatch is not None:
             self.on_mismatch(mismatch)
         if isinstance(event, ClockRead):
-            self.explorer.look()
+            self.explorer.read_clock()
         elif event is not None:
             self.explorer.emit(event, call)
 

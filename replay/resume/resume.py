@@ -124,7 +124,7 @@ def resumed(
     most = max_attempts or ATTEMPTS_MAX
     if standing.fold.attempts >= most and not people.answers:
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
-    _check_said(path, people)
+    _check_decisions(path, people)
     chosen = runner or _recorded_runner(path)
     request = preflight(
         RunRequest(
@@ -509,7 +509,7 @@ def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
             raise ModelAbsent(name, full)
 
 
-def _check_said(log: Path, people: People) -> None:
+def _check_decisions(log: Path, people: People) -> None:
     """Check people's decisions against the open requests, before anything is done.
 
     Raises:

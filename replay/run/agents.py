@@ -65,9 +65,9 @@ class Agent:
         return self.node.files
 
     @property
-    def told(self) -> str:
+    def task_text(self) -> str:
         """Its task in words; empty if it was given none."""
-        return self.node.brief or told_in(self.node.input)
+        return self.node.brief or task_in(self.node.input)
 
     @property
     def answered(self) -> str:
@@ -88,12 +88,12 @@ class Agent:
         """Return it as plain data: the members of its node, without those below, and its own."""
         facts = self.node.as_json()
         del facts["children"]
-        own = {name: getattr(self, name) for name in ("key", "parent", "told", "answered")}
+        own = {name: getattr(self, name) for name in ("key", "parent", "answered")}
         turns = [each.as_json() for each in self.turns]
-        return facts | own | {"interval": self.interval, "turns": turns}
+        return facts | own | {"told": self.task_text, "interval": self.interval, "turns": turns}
 
 
-def told_in(given: Any) -> str:
+def task_in(given: Any) -> str:
     """Return the task in a run's input: its text, a member that describes one, or the command."""
     if isinstance(given, dict):
         if isinstance(command := given.get("command"), list):

@@ -55,10 +55,10 @@ class FileUses:
     def of(self, scope: str) -> tuple[FileUse, ...]:
         """Return the files of a conversation, or with `ROOT` of the command, by path."""
         found = sorted(self._by_scope.get(scope, {}).items())
-        return tuple(_told(path, use) for path, use in found if use.before != use.after)
+        return tuple(_file_use(path, use) for path, use in found if use.before != use.after)
 
 
-def _told(path: str, use: _Use) -> FileUse:
+def _file_use(path: str, use: _Use) -> FileUse:
     added, removed = use.lines or (None, None)
     return FileUse(
         path=as_text(path),

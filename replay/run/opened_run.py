@@ -107,7 +107,9 @@ class OpenedRun:
     @property
     def title(self) -> str:
         """Its first task, on one line; without one, its name."""
-        words = " ".join((self.main.told or self.agents[0].told or self.tree.name).split())
+        words = " ".join(
+            (self.main.task_text or self.agents[0].task_text or self.tree.name).split()
+        )
         return words if len(words) <= TITLE_MAX else f"{words[: TITLE_MAX - 1].rstrip()}…"
 
     @property

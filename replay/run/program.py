@@ -246,7 +246,7 @@ class ProgramLog(Reading):
         return {"depth": self.started.depth, "limits": limits, "narrowed": narrowed}
 
     def _child(self, start: _Start) -> RunNode:
-        told = self._told(start)
+        told = self._fields_of(start)
         path = child_path(self.path, start.number)
         reading = self._children.get(start.call) or ProgramLog(path, self._prices)
         try:
@@ -268,7 +268,7 @@ class ProgramLog(Reading):
             return RunNode(**told, log_state="missing", log=str(path))
         return RunNode(**told, log_state="none")  # after a crash, it may not have begun
 
-    def _told(self, start: _Start) -> dict[str, Any]:
+    def _fields_of(self, start: _Start) -> dict[str, Any]:
         """Return the fields of a child's node that this log has."""
         asked, outcome, own = start.asked, start.outcome, self.started
         told: dict[str, Any] = {

@@ -38,7 +38,7 @@ class ToolUse:
     """How many of those that failed were refused, and did nothing."""
     cancelled: int = 0
 
-    def told(self) -> str:
+    def ends_text(self) -> str:
         """Return the counts of bad ends: ` (2 failed, 1 of them refused)`."""
         refused = f", {self.refused} of them refused" if self.refused else ""
         ends = (

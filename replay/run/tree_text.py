@@ -169,7 +169,7 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
 
 
 def _use(use: ToolUse) -> str:
-    return f"{printable(use.tool)} x{use.called}{use.told()}"
+    return f"{printable(use.tool)} x{use.called}{use.ends_text()}"
 
 
 def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:

@@ -163,7 +163,7 @@ class WatchedLog(Reading):
             case events.RunFinished() as finished:
                 self.finished = finished
             case events.Extension(kind=kind, data=data):
-                self._told(kind, data)
+                self._take_entry(kind, data)
             case events.ModelAsked() as asked:
                 self._asked(self._talk(call, entry), call, asked)
             case events.ModelAnswered() as answered:
@@ -213,7 +213,7 @@ class WatchedLog(Reading):
 
     # --- conversations -------------------------------------------------------------------
 
-    def _told(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _take_entry(self, kind: str, data: Mapping[str, Any]) -> None:
         """Take an entry that is not a request."""
         if kind == CONVERSATION:
             self._begun(data)

@@ -94,11 +94,11 @@ class DelegationSnapshotExtension(_OneFile):
 def delegation_extension(*, tokens: bool, files: bool) -> type[DelegationSnapshotExtension]:
     """Return an extension that also has the tokens, or the files, of each run."""
 
-    class Told(DelegationSnapshotExtension):
+    class WordOptions(DelegationSnapshotExtension):
         def serialize(self, data: Any, **_options: Any) -> str:
             return delegation_text(data, tokens=tokens, files=files)
 
-    return Told
+    return WordOptions
 
 
 class DelegationAssertion(SnapshotAssertion):

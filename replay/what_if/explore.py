@@ -323,11 +323,11 @@ class _Search:
             return found.place
         places: list[tuple[str, int] | None] = []
 
-        def look(kernel: Kernel, key: str) -> None:
+        def note_place(kernel: Kernel, key: str) -> None:
             if key == pair[0]:
                 places.append(_place_above(kernel, *pair))
 
-        self._stage.rehearse(self._plan(order, before=look))
+        self._stage.rehearse(self._plan(order, before=note_place))
         return next(iter(places), None)
 
 

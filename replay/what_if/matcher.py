@@ -85,7 +85,7 @@ class BookMatcher:
         key = call if call in alike else next(near, alike[0])
         return key, self._values.pop(key)
 
-    def look(self, scope: str) -> ClockRead:
+    def read_clock(self, scope: str) -> ClockRead:
         """Return the time that this scope had at this look.
 
         A scope that never looked by itself (it saw the clock through another's look) gets the

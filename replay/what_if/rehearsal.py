@@ -29,7 +29,7 @@ from refold.engine.events.events import (
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
+from refold.engine.kernel.world import REQUESTS, RecordEnded, StraightEnd, World
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import CallTool, RunChild
 from refold.engine.ports.ports import Program, SessionPort, Tool
@@ -207,11 +207,11 @@ class Rehearsal(World):
             if not (isinstance(event, ToolCalled) and event.delegates):
                 self._serve(asked)
 
-    def look(self) -> ClockRead:
+    def read_clock(self) -> ClockRead:
         """Return the time that the same scope had at the same look."""
         self._step(lets_go=True)
         loop = self._kernel.loop
-        read = self._matcher.look(loop.scope().path if loop.is_stepping() else loop.root.path)
+        read = self._matcher.read_clock(loop.scope().path if loop.is_stepping() else loop.root.path)
         self.fold.apply(read, None)
         return read
 
@@ -245,13 +245,13 @@ class Rehearsal(World):
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> ToolReturned | Taken:
+    ) -> ToolReturned | StraightEnd:
         """Take the request, and the result of a tool that runs alone, as replay does."""
         self.emit(ToolCalled(tool.name, arguments, tool.effect), call)
         self._tools[call] = tool
         choice = self._outstanding.alone(call)
         if choice is None or self._over is not None or not isinstance(choice.event, ToolReturned):
-            return Taken.REQUEST
+            return StraightEnd.REQUEST
         self._take(choice, [choice])
         return choice.event
 

@@ -130,7 +130,7 @@ def record(
     del options["check"]
     _check_program("record", program)
     key = _signing_key(options.pop("sign"))
-    recording = told(_record(program, input, **options))
+    recording = report_recording(_record(program, input, **options))
     if is_loop_here():
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=3)  # above the decorator
     _sign(recording, key)
@@ -191,7 +191,7 @@ async def record_async(
     _check_program("record_async", program)
     try:
         key = _signing_key(options.pop("sign"))
-        recording = told(await _record_async(program, input, **options))
+        recording = report_recording(await _record_async(program, input, **options))
     except UsageError as error:
         raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
     _sign(recording, key)
@@ -210,7 +210,7 @@ _BLOCKS: Final = (
 )
 
 
-def told(recording: Recording) -> Recording:
+def report_recording(recording: Recording) -> Recording:
     """Say on standard error that a run failed, or why a question stays open.
 
     Nothing is printed about a log with a hidden name: the caller moves it (`refold.testing`).

@@ -29,7 +29,7 @@ from refold.engine.events.events import (
     Event,
 )
 from refold.engine.kernel.world import REQUESTS
-from refold.engine.secrets.redaction import REDACTED, Redaction, taken_out
+from refold.engine.secrets.redaction import REDACTED, Redaction, without_hidden
 from refold.engine.state.rules import RULES
 from refold.replay.index.asked_items import is_asked
 from tests.support.each_kind import example
@@ -148,10 +148,10 @@ def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
     event, family = example(kind, is_full=True), kind.partition(".")[0]
     pointers = [f"/{name}" for name, *_ in _in_code(kind)]
 
-    found = taken_out(Redaction(paths={f"{family}:*": pointers}), event, "a")
+    found = without_hidden(Redaction(paths={f"{family}:*": pointers}), event, "a")
 
     assert set(attrs.astuple(found)) == {REDACTED}
-    assert family == "model" or taken_out(Redaction(tools=["*"]), event, "a") != event
+    assert family == "model" or without_hidden(Redaction(tools=["*"]), event, "a") != event
 
 
 @for_each("kind", KINDS)

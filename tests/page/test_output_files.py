@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import OutputRefused
-from refold.engine.log.names import SUFFIX, child_path, is_taken
+from refold.engine.log.names import SUFFIX, child_path, is_reserved
 from refold.page.output_files import OutputFile
 
 _STEMS = st.text(string.ascii_letters + string.digits + "-_~. é\u017f", min_size=1, max_size=20)
@@ -29,8 +29,8 @@ def test_4_9_whatever_name_a_part_of_a_run_has_is_taken(
     parts = [log.name, f"{log.name}.torn-7-0a1b2c3d", f"{log.stem}.1.ray", f"{stem}.refold"]
     parts += [f"{stem}.blobs", f"{stem}.blobs/ab/{'ab' * 32}"]
 
-    assert all(is_taken(Path(spelled(part))) for part in parts)
-    assert not any(is_taken(Path(f"{part.replace('/', '-')}.html")) for part in parts)
+    assert all(is_reserved(Path(spelled(part))) for part in parts)
+    assert not any(is_reserved(Path(f"{part.replace('/', '-')}.html")) for part in parts)
 
 
 def test_4_9_a_file_that_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.reading import Said, Speaker
 from refold.engine.wire.parts.series import Lists, Series
-from refold.engine.wire.parts.spelled import SpelledEvent, said_in
+from refold.engine.wire.parts.spelled import SpelledEvent, answer_text
 from refold.engine.wire.spelling import spelled
 from refold.proxy.http.routes import environment_of, routes_of
 from tests.support.proxied import RawServer, answering, data_of, kinds, recorded, replayed, said
@@ -52,7 +52,7 @@ class _Words(Speaker):
     def _is_cut(self) -> bool:
         return False
 
-    def _said(self) -> Said:
+    def _so_far(self) -> Said:
         message = {"role": "assistant", "content": self._told}
         return message, Counts(input=("in",), output=("out",)).usage(self._count), ""
 
@@ -60,7 +60,7 @@ class _Words(Speaker):
 def _body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     usage = answered.usage
     count = {"in": usage.input_tokens, "out": usage.output_tokens}
-    return {"said": said_in(answered), "count": count}
+    return {"said": answer_text(answered), "count": count}
 
 
 def _events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:

@@ -304,7 +304,7 @@ _ORCHESTRATION: Final = ("runner", "session")
 """Codes of what went wrong before the child ran."""
 
 
-def told(result: Any) -> tuple[str, bool]:
+def text_of_result(result: Any) -> tuple[str, bool]:
     """Return the model's text: the summary, followed by any other members."""
     value = result["value"] or {}
     more = {name: value[name] for name in ("artifacts", "tools_used") if value.get(name)}
@@ -336,7 +336,7 @@ def dispatch_subagent_tool(
         children=chosen.children,
         unreachable=_NO_REGISTRY if chosen.prompts.reference is None else "",
         why_useless=lambda own, _: _why_useless(chosen, own),
-        tell=told,
+        tell=text_of_result,
     )
 
 

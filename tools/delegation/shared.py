@@ -25,7 +25,7 @@ from refold.engine.program.agent import YIELDS
 from refold.engine.program.run import PlainRun, Run
 from refold.tools.agents.plans import NOT_BLANK
 from refold.tools.contract.options import ChildOptions
-from refold.tools.delegation.words import error_of, handed_back, told_of
+from refold.tools.delegation.words import error_of, error_text, handed_back
 
 R = TypeVar("R")
 
@@ -163,7 +163,7 @@ class ChildEnd:
     @property
     def failure(self) -> str:
         """The error and the last words; empty if the child completed."""
-        return "" if self.error is None else told_of(self.outcome, self.error)
+        return "" if self.error is None else error_text(self.outcome, self.error)
 
     @property
     def note(self) -> dict[str, Json]:

@@ -3,7 +3,7 @@
     handed_back  the answer, and the artifacts below it
     answer_of    the answer, or the child's last text, each marked if incomplete
     error_of     `code: the cause. The next step.`
-    told_of      both in one text, for tools whose failure is one text
+    error_text   both in one text, for tools whose failure is one text
 
 A text depends on the outcome, the child's limits, and the limits that a call may request, but never
 on the runner.  Rules: CONTRACT.md §10.4.
@@ -150,7 +150,7 @@ _A_PLAN: Final = Members(
 )
 
 
-def told_of(outcome: Outcome, error: str) -> str:
+def error_text(outcome: Outcome, error: str) -> str:
     """Return the error, and on the next line the last words, if there are any."""
     return "\n".join(filter(None, [error, answer_of(outcome)]))
 

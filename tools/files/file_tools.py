@@ -152,7 +152,7 @@ class _Tools:
     ) -> FileListing:
         """List the files and folders in a folder."""
         entries: list[FileEntry] = []
-        fits = self._taken(glob_of, pattern)
+        fits = self._compiled(glob_of, pattern)
         walk = FolderWalk(self.root, deep=recursive)
         with closing(walk.over(path)) as found:
             for entry, below, _ in found:
@@ -203,12 +203,12 @@ class _Tools:
         ] = "*",
     ) -> TextMatches:
         """Search the text files in a folder, and in all folders below it, for a pattern."""
-        search = _Search(self._taken(compiled, pattern), self.caps)
-        fits = self._taken(glob_of, glob)
+        search = _Search(self._compiled(compiled, pattern), self.caps)
+        fits = self._compiled(glob_of, glob)
         walk = FolderWalk(self.root, deep=True)
         if self.root.kind(path) == "file":
             with self.root.file(path) as file:
-                search.look(file, path)
+                search.search(file, path)
         else:
             _search_folder(search, walk, path, fits)
         return TextMatches(
@@ -218,7 +218,7 @@ class _Tools:
             partial=tuple(search.partial),
         )
 
-    def _taken(self, read: Callable[[str], _T], pattern: str) -> _T:
+    def _compiled(self, read: Callable[[str], _T], pattern: str) -> _T:
         try:
             return read(pattern)
         except PatternRefusedError as error:
@@ -268,7 +268,7 @@ class _Search:
     bytes_left: int = attrs.field(default=SEARCHED_BYTES_MAX, init=False)
     full: bool = attrs.field(default=False, init=False)
 
-    def look(self, file: IO[bytes], path: str) -> None:
+    def search(self, file: IO[bytes], path: str) -> None:
         """Search one file, unless it is binary."""
         if _is_binary(file):
             return
@@ -302,4 +302,4 @@ def _search_folder(
                 return
             if entry.kind == "file" and fits(below):
                 with suppress(OSError), opened(below.rpartition("/")[2], folder) as file:
-                    search.look(file, entry.path)
+                    search.search(file, entry.path)

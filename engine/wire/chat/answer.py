@@ -69,7 +69,7 @@ class ChatSpeaker(Speaker):
         choices = self._choices.values()
         return not self._is_over and not (choices and all(choice.stop for choice in choices))
 
-    def _said(self) -> Said | None:
+    def _so_far(self) -> Said | None:
         choices = [self._choices[at] for at in sorted(self._choices)]
         is_said = any(choice.is_said for choice in choices)
         if not (is_said or self._usage):
@@ -91,7 +91,7 @@ class _Choice:
     def __init__(self, budget: Budget, *, is_streamed: bool) -> None:
         self._budget = budget
         self._is_streamed = is_streamed
-        self._said = Gathered(budget, by_index=is_streamed)
+        self._so_far = Gathered(budget, by_index=is_streamed)
         self._calls: list[_Call] = []
         self._open: dict[int, _Call] = {}
         """By the index that deltas give."""
@@ -105,7 +105,9 @@ class _Choice:
         if not isinstance(delta, dict):
             return
         self.is_said = True
-        self._said.add({name: delta[name] for name in delta if name not in ("role", "tool_calls")})
+        self._so_far.add(
+            {name: delta[name] for name in delta if name not in ("role", "tool_calls")}
+        )
         if "tool_calls" in delta:
             for call in objects(delta["tool_calls"]):
                 self._take_call(call)
@@ -144,11 +146,11 @@ class _Choice:
     @property
     def stop_reason(self) -> str:
         """Why it ended, in neutral words."""
-        return "refusal" if self._said.value().get("refusal") else STOPS.get(self.stop, self.stop)
+        return "refusal" if self._so_far.value().get("refusal") else STOPS.get(self.stop, self.stop)
 
     def message(self) -> dict[str, Any]:
         """Return the message as an answer that is not streamed has it."""
-        said: dict[str, Any] = {**self._said.value(), "role": "assistant"}
+        said: dict[str, Any] = {**self._so_far.value(), "role": "assistant"}
         calls = [call.said.value() for call in sorted(self._calls, key=lambda call: call.place)]
         for call in calls:
             if "function" in call:

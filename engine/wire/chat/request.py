@@ -15,10 +15,10 @@ from refold.engine.wire.parts.notation import (
     call_of,
     folded,
     is_just,
-    is_said,
+    is_nonblank,
     is_text,
     plain_json,
-    says,
+    text_of_content,
     with_original,
 )
 from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
@@ -45,7 +45,7 @@ _MEMBERS: Final = {
 _CALL: Final = {
     "id": is_text,
     "type": "function",
-    "function": {"name": is_text, "arguments": is_said},
+    "function": {"name": is_text, "arguments": is_nonblank},
 }
 """A call that its neutral form represents completely."""
 
@@ -101,7 +101,7 @@ def _raw_calls(said: dict[str, Any]) -> list[Any]:
 
 
 def _words_of(said: dict[str, Any]) -> str:
-    return says(said.get("content")) or text_of(said.get("refusal"))
+    return text_of_content(said.get("content")) or text_of(said.get("refusal"))
 
 
 def _bare_call(call: Any, place: int) -> Any:

@@ -13,9 +13,9 @@ from refold.engine.wire.parts.spelled import (
     CREATED,
     ID,
     SpelledEvent,
+    answer_text,
     arguments_in,
     calls_in,
-    said_in,
 )
 
 
@@ -40,8 +40,8 @@ def _choice(answered: ModelAnswered, holder: str, said: dict[str, Any]) -> dict[
     return {"index": 0, holder: said, "logprobs": None, "finish_reason": reason}
 
 
-def _said(answered: ModelAnswered) -> dict[str, Any]:
-    text = said_in(answered) or None
+def _content(answered: ModelAnswered) -> dict[str, Any]:
+    text = answer_text(answered) or None
     is_refusal = answered.stop_reason == "refusal"
     return {"content": None if is_refusal else text, "refusal": text if is_refusal else None}
 
@@ -49,7 +49,11 @@ def _said(answered: ModelAnswered) -> dict[str, Any]:
 def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     """Return the JSON body of an answer."""
     calls = [_call(call) for call in calls_in(answered)]
-    message = {"role": "assistant", **_said(answered), **({"tool_calls": calls} if calls else {})}
+    message = {
+        "role": "assistant",
+        **_content(answered),
+        **({"tool_calls": calls} if calls else {}),
+    }
     return {
         **_base(asked, "chat.completion"),
         "choices": [_choice(answered, "message", message)],
@@ -60,7 +64,7 @@ def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
 def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     base = _base(asked, "chat.completion.chunk")
-    first = {"role": "assistant", **_said(answered)}
+    first = {"role": "assistant", **_content(answered)}
     calls = enumerate(calls_in(answered))
     more = [{"tool_calls": [{"index": at, **_call(call)}]} for at, call in calls]
     for delta in (first, *more, {}):

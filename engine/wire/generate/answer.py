@@ -61,7 +61,7 @@ class GenerateSpeaker(Speaker):
     def _is_cut(self) -> bool:
         return self._is_begun and not self._stop
 
-    def _said(self) -> Said | None:
+    def _so_far(self) -> Said | None:
         if not self._is_begun:
             return None
         message = self._marked(answer_of(self._asked.messages, self._parts))

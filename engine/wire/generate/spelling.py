@@ -12,8 +12,8 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.spelled import (
     SpelledEvent,
+    answer_text,
     calls_in,
-    said_in,
 )
 
 _REASONS: Final = {"length": "MAX_TOKENS", "refusal": "SAFETY"}
@@ -26,7 +26,7 @@ _STATUSES: Final = {
 
 def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     """Return the JSON body of an answer."""
-    parts: list[Json] = [{"text": text}] if (text := said_in(answered)) else []
+    parts: list[Json] = [{"text": text}] if (text := answer_text(answered)) else []
     for call in calls_in(answered):
         made = {"name": call["name"], "args": call.get("arguments") or {}}
         is_ours = call["id"].startswith(f"{call['name']}#")

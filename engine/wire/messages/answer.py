@@ -96,7 +96,7 @@ class MessagesSpeaker(Speaker):
     def _content(self) -> list[dict[str, Any]]:
         return [block.value() for _, block in sorted(self._blocks, key=itemgetter(0))]
 
-    def _said(self) -> Said | None:
+    def _so_far(self) -> Said | None:
         if not self._is_begun:
             return None
         message = self._marked(answer_of(self._content()))
@@ -111,8 +111,8 @@ class _Block:
         self._has_input = "input" in rest
         self._input = _within(budget, rest.pop("input", None))
         self._partial = Text(budget)
-        self._said = Gathered(budget)
-        self._said.add(rest)
+        self._so_far = Gathered(budget)
+        self._so_far.add(rest)
 
     def add(self, delta: dict[str, Any]) -> None:
         """Take a delta."""
@@ -120,13 +120,13 @@ class _Block:
             case "input_json_delta":
                 self._partial.add(text_of(delta.get("partial_json")))
             case "citations_delta":
-                self._said.add({"citations": [delta.get("citation")]})
+                self._so_far.add({"citations": [delta.get("citation")]})
             case _:
-                self._said.add({name: delta[name] for name in delta if name != "type"})
+                self._so_far.add({name: delta[name] for name in delta if name != "type"})
 
     def value(self) -> dict[str, Any]:
         """Return the block as an answer that is not streamed has it."""
-        said = self._said.value()
+        said = self._so_far.value()
         if text := self._partial.value().strip():
             found = object_in(text)
             said["input"] = text if found is None else found

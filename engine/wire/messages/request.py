@@ -17,7 +17,7 @@ from refold.engine.wire.parts.notation import (
     folded,
     is_just,
     is_text,
-    says,
+    text_of_content,
     with_original,
 )
 from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
@@ -101,7 +101,7 @@ def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
     rest = dict(body)
     first: list[dict[str, Any]] = []
     if (system := folded(rest.pop("system", None), "text")) is not None:
-        message = {"role": "system", "content": says(system)}
+        message = {"role": "system", "content": text_of_content(system)}
         first.append(message if is_text(system) else with_original(message, API, system))
     said = series_in(lists, "messages", rest.pop("messages")).grouped(_take_turn, first)
     return asked_with(API, rest, said, lists)
@@ -183,7 +183,7 @@ def _message(role: str, piece: Any) -> tuple[dict[str, Any], bool]:
     """Return a neutral message, and whether it is complete."""
     if isinstance(piece, dict):
         return _result(piece)
-    message: dict[str, Any] = {"role": role, "content": says(piece)}
+    message: dict[str, Any] = {"role": role, "content": text_of_content(piece)}
     if role != "assistant":
         return message, is_text(piece)
     blocks = piece if isinstance(piece, list) else []
@@ -200,7 +200,7 @@ def _result(block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     message: dict[str, Any] = {
         "role": "tool",
         "tool_call_id": text_of(block.get("tool_use_id")),
-        "content": says(content),
+        "content": text_of_content(content),
     }
     rest = dict(block)
     if isinstance(block.get("is_error"), bool):

@@ -14,9 +14,9 @@ from refold.engine.wire.parts.spelled import (
     ID,
     SERVER_ERROR,
     SpelledEvent,
+    answer_text,
     calls_in,
     json_of,
-    said_in,
 )
 
 _STOPS: Final = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
@@ -55,7 +55,7 @@ def _tool_use(call: dict[str, Any]) -> dict[str, Any]:
 
 def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     """Return the JSON body of an answer."""
-    text = said_in(answered)
+    text = answer_text(answered)
     content: list[Json] = [{"type": "text", "text": text}] if text else []
     return _message(asked, answered, [*content, *map(_tool_use, calls_in(answered))])
 

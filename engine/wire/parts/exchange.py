@@ -60,7 +60,7 @@ class Asked:
     ids: Mapping[str, str] = attrs.field(factory=dict, eq=False)
     """Ids in headers that identify the caller; not part of the request."""
     said: Series | None = attrs.field(default=None, eq=False, repr=False)
-    """The messages, with values derived from them before; see `said_series`."""
+    """The messages, with values derived from them before; see `text_series`."""
     offered: Series | None = attrs.field(default=None, eq=False, repr=False)
     """The tools, likewise."""
 
@@ -83,7 +83,7 @@ class Asked:
         place = self.parameters.get(PLACE)
         return place if isinstance(place, str) else ""
 
-    def said_series(self) -> Series:
+    def text_series(self) -> Series:
         """Return the messages as a series."""
         return _known(self.said, self.messages)
 

@@ -197,7 +197,7 @@ def bare(value: Any) -> Any:
     }
 
 
-def is_said(value: Any) -> bool:
+def is_nonblank(value: Any) -> bool:
     """Return whether a value is a text that is not blank."""
     return is_text(value) and value.strip() != ""
 
@@ -236,14 +236,14 @@ def folded(content: Any, kind: str) -> Any:
     return parts
 
 
-def says(content: Any) -> str:
+def text_of_content(content: Any) -> str:
     """Return the text of content: its own, or its parts' texts joined."""
     if isinstance(content, list):
-        return "".join(says_part(part) for part in content)
+        return "".join(text_of_part(part) for part in content)
     return text_of(content)
 
 
-def says_part(part: Any) -> str:
+def text_of_part(part: Any) -> str:
     """Return the text of one part of content; empty where it has none."""
     if not isinstance(part, dict):
         return text_of(part)

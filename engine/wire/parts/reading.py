@@ -113,7 +113,7 @@ class Speaker(ABC):
         """Take one event of a stream."""
 
     @abstractmethod
-    def _said(self) -> Said | None:
+    def _so_far(self) -> Said | None:
         """Return the answer so far, or its usage without a message; `None` for neither."""
 
     def _is_answer(self, said: Said) -> bool:
@@ -151,7 +151,7 @@ class Speaker(ABC):
         fault = attrs.evolve(self.fault)
         if self._is_cut():
             fault.found("cut", "the stream ends before its end")
-        said = self._said()
+        said = self._so_far()
         if said is None or not self._is_answer(said):
             fault.found("malformed", f"the answer holds no {self.holds}")
         message, usage, stop = said or (None, Usage(), "")

@@ -36,7 +36,7 @@ def json_of(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def said_in(answered: ModelAnswered) -> str:
+def answer_text(answered: ModelAnswered) -> str:
     """Return the text of an answer."""
     content = (answered.message or {}).get("content") or ""
     return content if isinstance(content, str) else json_of(content)

@@ -106,7 +106,7 @@ class ResponsesSpeaker(Speaker):
         elif kind in _DELTAS and at in self._partial:
             self._partial[at].add(text_of(event.get("delta")))
 
-    def _said(self) -> Said | None:
+    def _so_far(self) -> Said | None:
         items = self._items()
         if self._output is None and not items and not self._response.get("usage"):
             return None

@@ -17,10 +17,10 @@ from refold.engine.wire.parts.notation import (
     call_of,
     folded,
     is_just,
-    is_said,
+    is_nonblank,
     is_text,
     plain_json,
-    says,
+    text_of_content,
     with_original,
 )
 from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
@@ -43,7 +43,7 @@ _CALL: Final = {
     "type": "function_call",
     "call_id": is_text,
     "name": is_text,
-    "arguments": is_said,
+    "arguments": is_nonblank,
 }
 _RESULT: Final = {"type": "function_call_output", "call_id": is_text, "output": is_text}
 """Items that neutral messages represent completely."""
@@ -122,7 +122,7 @@ def _message(role: str, item: dict[str, Any], *, is_first: bool) -> dict[str, An
     if role == "tool":
         return _result(item)
     content = item.get("content")
-    message = {"role": role, "content": says(content)}
+    message = {"role": role, "content": text_of_content(content)}
     # The first system message without its original is the one of `instructions`.
     is_plain = is_just(item, {"role": role, "content": is_text}) and not (
         role == "system" and is_first
@@ -133,13 +133,13 @@ def _message(role: str, item: dict[str, Any], *, is_first: bool) -> dict[str, An
 def _result(item: dict[str, Any]) -> dict[str, Any]:
     output = item.get("output")
     call_id = item.get("call_id", item.get("approval_request_id"))
-    message = {"role": "tool", "tool_call_id": text_of(call_id), "content": says(output)}
+    message = {"role": "tool", "tool_call_id": text_of(call_id), "content": text_of_content(output)}
     return message if is_just(item, _RESULT) else with_original(message, API, [item])
 
 
 def _assistant(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the one neutral message that neighbouring items of the assistant are."""
-    texts = [says(item.get("content")) for item in items if "role" in item]
+    texts = [text_of_content(item.get("content")) for item in items if "role" in item]
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if calls := [call for item in items for call in _calls(item)]:
         message["tool_calls"] = calls

@@ -14,9 +14,9 @@ from refold.engine.wire.parts.spelled import (
     CREATED,
     ID,
     SpelledEvent,
+    answer_text,
     arguments_in,
     calls_in,
-    said_in,
 )
 
 
@@ -55,7 +55,7 @@ def _response(asked: Asked, answered: ModelAnswered, status: str, output: Json) 
 
 
 def _items(answered: ModelAnswered) -> list[dict[str, Any]]:
-    text = said_in(answered)
+    text = answer_text(answered)
     part: dict[str, Any] = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     if answered.stop_reason == "refusal":
         part = {"type": "refusal", "refusal": text}
@@ -100,12 +100,12 @@ def _unnumbered(asked: Asked, answered: ModelAnswered) -> Iterator[dict[str, Any
         nothing: dict[str, Any] = {"content": []} if is_said else {"arguments": ""}
         begun = {**item, "status": "in_progress", **nothing}
         yield {"type": "response.output_item.added", "output_index": at, "item": begun}
-        yield from (_said if is_said else _called)(at, item)
+        yield from (_content_parts if is_said else _called)(at, item)
         yield {"type": "response.output_item.done", "output_index": at, "item": item}
     yield {"type": "response.completed", "response": body(asked, answered)}
 
 
-def _said(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _content_parts(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (part,) = item["content"]
     inside = {"output_index": at, "item_id": item["id"], "content_index": 0}
     kind, member = part["type"], "refusal" if part["type"] == "refusal" else "text"

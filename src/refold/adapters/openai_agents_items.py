@@ -77,7 +77,7 @@ def _is_call(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "function_call"
 
 
-def _is_said(item: Mapping[str, Any]) -> bool:
+def _is_answer(item: Mapping[str, Any]) -> bool:
     return item.get("role") == "assistant" and isinstance(item.get("content"), list)
 
 
@@ -182,7 +182,7 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         reasoning_tokens=spent.output_tokens_details.reasoning_tokens,
         untold=None if spent.input_tokens or spent.output_tokens else 1,
     )
-    parts = [part for item in items if _is_said(item) for part in item["content"]]
+    parts = [part for item in items if _is_answer(item) for part in item["content"]]
     is_refusal = any(part.get("type") == "refusal" for part in parts)
     reply = endpoint.reply_of(model, message, usage, "refusal" if is_refusal else "stop")
     return attrs.evolve(reply, stop_reason="") if reply.stop_reason == "stop" else reply

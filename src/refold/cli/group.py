@@ -142,9 +142,9 @@ class Commands(click.Group):
         try:
             code = super().main(args, **options)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - each has its code
-            from refold.cli.output.exit_codes import told  # noqa: PLC0415 - not for help pages
+            from refold.cli.output.exit_codes import report_error  # noqa: PLC0415 - not for help pages
 
-            code = told(error)
+            code = report_error(error)
         sys.exit(code if isinstance(code, int) else 0)
 
 

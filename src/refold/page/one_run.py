@@ -98,7 +98,7 @@ class OneRun:
         counts = {path: report.entries for path, report in self.reports.items()}
         is_large = max(counts.values()) > ENTRIES_MAX or not causes
         links = _links(counts if causes else {}, self.ids)
-        main, beside = _as_told(links, self.ids.values())
+        main, beside = _linked(links, self.ids.values())
         starts = {
             path: {"log": place[1], "seq": place[2]}
             for path, name in self.ids.items()
@@ -287,7 +287,7 @@ def _links(counts: dict[Path, int], ids: dict[Path, str]) -> dict[tuple[str, int
     }
 
 
-def _as_told(
+def _linked(
     links: dict[tuple[str, int], list[Link]], logs: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return by log the link of each entry's chain; and by entry, what else led to it.

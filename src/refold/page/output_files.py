@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.errors import OutputRefused
 from refold.engine.log.descriptors import CLOEXEC, placed
-from refold.engine.log.names import is_taken
+from refold.engine.log.names import is_reserved
 from refold.engine.log.pack import removed_if_stopped
 
 OutputKind = Literal["atif", "heads", "html", "junit", "markdown", "otlp", "perfetto"]
@@ -131,7 +131,7 @@ class OutputFile:
         Raises:
             OutputRefused: its name or its content is a log's.
         """
-        if is_taken(place):
+        if is_reserved(place):
             raise self._refused(_TAKEN)
         if not place.is_file():
             return b""
@@ -161,7 +161,7 @@ class OutputFolder:
         path, above = self.path, self.path.parent
         if not above.is_dir():
             raise OutputRefused(str(above), "no such folder")
-        if is_taken(above.resolve() / path.name):
+        if is_reserved(above.resolve() / path.name):
             raise OutputRefused(str(path), _TAKEN)
         is_there = os.path.lexists(path)
         if is_there and (path.is_symlink() or not path.is_dir() or any(path.iterdir())):

@@ -63,5 +63,5 @@ def is_trusted(log: Path, head: str) -> bool:
     with contextlib.suppress(GitFailed):
         named = os.fspath(path.relative_to(top))
         asked = "ls-files", "--error-unmatch", "-z", "--", f":(top,literal){named}"
-        return bool(Git(top).said(*asked))
+        return bool(Git(top).output(*asked))
     return False

@@ -71,8 +71,8 @@ from refold.proxy.desks.recording import RecordingDesk
 from refold.proxy.desks.replaying import LookAtMade, Replaying
 from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import (
+    base_urls,
     environment_of,
-    led_to,
     moved_of,
     routes_of,
     why_nothing_came,
@@ -84,7 +84,7 @@ from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
-from refold.proxy.profiles import led, profile_of, shipped_as, works_on_folder
+from refold.proxy.profiles import profile_of, redirected, shipped_as, works_on_folder
 from refold.proxy.recorded_here import is_trusted, remember
 from refold.proxy.signals import Signals
 from refold.replay.difference.pointer_diff import few
@@ -217,7 +217,7 @@ class Listening:
     """HOST, HOST:PORT or :PORT; by default a free port of the loopback."""
 
     @address.validator
-    def _look_at(self, _field: object, address: str) -> None:
+    def _check_address(self, _field: object, address: str) -> None:
         port = address.partition(":")[2]
         if not re.fullmatch(r"[0-9]{0,5}", port) or int(port or 0) > _PORT_MAX:
             expected = f"HOST, HOST:PORT or :PORT, with a port up to {_PORT_MAX}"
@@ -364,7 +364,7 @@ def replay_command(
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
         ended = session.run(desk, mcp, journal, {**pinned(record), **keys}, folds_errors=True)
-        desk.look()
+        desk.scan_folder()
         printed = output_of(ended, session.secrets)
         files, more = session.left(record, desk.bindings)
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
@@ -778,7 +778,7 @@ class _Session:
         with served(desk, names, upgrades=self.upgrades, given=at) as base:
             self.secrets.hide_address(base)
             return run_command(
-                led(self.command, self.profile, base),
+                redirected(self.command, self.profile, base),
                 {**known, **keys, **environment_of(self.routes, base), **variables(base)},
                 self.signals,
                 write=self.write,
@@ -822,7 +822,7 @@ class _Session:
             yield lambda _: ()
             return
         with contextlib.closing(NewObjects(top, self.place.seen)) as objects:
-            look = functools.partial(objects.look, record.folder.places)
+            look = functools.partial(objects.find_new, record.folder.places)
             look()
             yield look
 
@@ -839,7 +839,7 @@ class _Session:
             with served(desk, names, upgrades=self.upgrades, **at) as base:
                 self.secrets.hide_address(base)
                 there = base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")
-                listening.ready(led_to(self.routes, there))
+                listening.ready(base_urls(self.routes, there))
                 self.signals.wait()
         except OSError as error:
             journal.discard()

@@ -31,7 +31,7 @@ from refold.engine.log.names import SUFFIX, Folder, blobs_of, check_root, root_o
 from refold.engine.log.pack import FILES_MAX, odd_name
 from refold.engine.log.reader import open_log, reading
 from refold.replay.audit.verify import verify
-from refold.replay.index.standing import said
+from refold.replay.index.standing import standing_text
 from refold.store.place import ObjectStore
 
 PIECE: Final = 4 * 1024 * 1024
@@ -129,7 +129,7 @@ def manifest_of(log: Path, files: RunFiles, beside: Mapping[str, Path] | None = 
         raise damage.as_error()
     for each in report.logs:
         if not each.complete:
-            raise LogUnsealed(each.path, said(Path(each.path)))
+            raise LogUnsealed(each.path, standing_text(Path(each.path)))
     paths = {name: log.parent / name for name in names} | dict(beside or {})
     return Manifest(report.head, report.entries, tuple(_stored(*each) for each in paths.items()))
 

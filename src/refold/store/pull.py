@@ -190,7 +190,7 @@ def _fetched(
     for file in manifest.files:
         _folders(folder, file.name)
         os.close(os.open(folder / file.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-    came = sum(in_order(lambda piece: _taken(piece, place), pieces(folder, manifest), pool))
+    came = sum(in_order(lambda piece: _download(piece, place), pieces(folder, manifest), pool))
     for file in manifest.files if is_synced else ():
         sync_path(folder / file.name)
     return came
@@ -210,7 +210,7 @@ def _folders(top: Path, name: str) -> list[Path]:
     return found
 
 
-def _taken(piece: Piece, place: ObjectStore) -> int:
+def _download(piece: Piece, place: ObjectStore) -> int:
     """Put one piece in its place, unless it is there; return how many bytes had to come.
 
     Raises:

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NoReturn
 import attrs
 import pytest
 
-from refold.api import record, reexecute, told
+from refold.api import record, reexecute, report_recording
 from refold.engine.errors import LogDamaged, Nondeterministic, OutsideLoop, RefoldError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import T
@@ -328,7 +328,9 @@ class RefoldRun(RecordedRuns):
             if made.exists():
                 move_over(made, failed_beside(log))
             raise
-        return told(attrs.evolve(recording, log=self._put(made, log, is_good=recording.ok)))
+        return report_recording(
+            attrs.evolve(recording, log=self._put(made, log, is_good=recording.ok))
+        )
 
     def _unsteady(self, error: Nondeterministic, log: Path) -> Nondeterministic:
         """Keep a run that was not the same when it was run again beside the recording."""

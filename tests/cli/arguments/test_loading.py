@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.arguments.loading import import_from_here, load_session, load_tools, models_said
+from refold.cli.arguments.loading import import_from_here, load_session, load_tools, models_by_name
 from refold.engine.errors import ToolRefused, UsageError
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.ports import ModelReply
@@ -272,13 +272,13 @@ def test_what_is_no_session_is_refused(findings: Path) -> None:
 
 def test_a_model_is_said_alone_or_for_a_name() -> None:
     """A NAME may hold colons and a FILE an equals sign; what has no form is refused later."""
-    said = models_said(["openai:a", "openai:b=openai:c:d", "sage=scripted:x=y"])
+    said = models_by_name(["openai:a", "openai:b=openai:c:d", "sage=scripted:x=y"])
 
     assert said == {"": "openai:a", "openai:b": "openai:c:d", "sage": "scripted:x=y"}
-    assert models_said(["scripted:a=b.yaml"]) == {"": "scripted:a=b.yaml"}
-    assert models_said(["sage=gpt-4o"]) == {"": "sage=gpt-4o"}
+    assert models_by_name(["scripted:a=b.yaml"]) == {"": "scripted:a=b.yaml"}
+    assert models_by_name(["sage=gpt-4o"]) == {"": "sage=gpt-4o"}
     with pytest.raises(UsageError, match="twice"):
-        models_said(["a=openai:x", "a=openai:y"])
+        models_by_name(["a=openai:x", "a=openai:y"])
 
 
 @pytest.mark.parametrize("command", ["replay", "replay --live", "fork --at 2"])

@@ -16,7 +16,7 @@ from refold.cli.output.exit_codes import (
     NOT_COMPLETED,
     USAGE,
     code_of,
-    told,
+    report_error,
 )
 from refold.engine.errors import (
     ChildStopped,
@@ -63,7 +63,7 @@ def test_each_error_has_its_exit_code(error: RefoldError, code: int) -> None:
 def test_nothing_that_a_command_raises_becomes_a_traceback(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told(error) == code
+    assert report_error(error) == code
     said = capsys.readouterr()
     assert said.out == ""
     assert "Traceback" not in said.err
@@ -111,7 +111,7 @@ def test_a_fault_shows_where_only_when_asked(
 
 def test_the_report_of_a_stopped_child_has_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """Not one line with escapes."""
-    told(ChildStopped("a.jsonl", "Diverged", "args_changed\n  where  a > b"))
+    report_error(ChildStopped("a.jsonl", "Diverged", "args_changed\n  where  a > b"))
 
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == ["args_changed", "  where  a > b"]

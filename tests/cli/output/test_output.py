@@ -67,7 +67,7 @@ def test_a_complaint_goes_to_standard_error_and_is_safe(capsys: pytest.CaptureFi
 def test_what_is_told_beside_an_answer_goes_to_standard_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    output.told("beside it")
+    output.note("beside it")
 
     assert capsys.readouterr() == ("", "beside it\n")
 

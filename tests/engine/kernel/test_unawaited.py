@@ -129,7 +129,7 @@ def test_what_has_begun_is_let_go_of() -> None:
         coroutine.send(None)
         kept.add(coroutine)
     assert len(kept._made) <= 257
-    assert kept.taken() == ()
+    assert kept.collect() == ()
 
 
 def test_one_that_has_not_begun_stays_when_another_begins() -> None:
@@ -146,7 +146,7 @@ def test_one_that_has_not_begun_stays_when_another_begins() -> None:
         first.send(None)
 
     assert [made[0] for made in kept._made] == [first, last]
-    assert [slip.line > 0 for slip in kept.taken()] == [True]
+    assert [slip.line > 0 for slip in kept.collect()] == [True]
 
 
 def test_where_nobody_is_told_nothing_is() -> None:
@@ -159,7 +159,7 @@ def test_where_nobody_is_told_nothing_is() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept.add(call())
-        assert kept.taken() == ()
+        assert kept.collect() == ()
         gc.collect()
 
 

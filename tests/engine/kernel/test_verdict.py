@@ -236,5 +236,5 @@ def test_all_that_led_to_an_error_is_told_once() -> None:
     second.__cause__, first.__cause__ = first, second
     group = ExceptionGroup("both", [second, first])
 
-    assert [*verdict.led_to(group)] == [group, second, first]
-    assert [*verdict.led_to(TypeError())][1:] == []
+    assert [*verdict.causes_of(group)] == [group, second, first]
+    assert [*verdict.causes_of(TypeError())][1:] == []

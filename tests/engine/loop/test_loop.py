@@ -470,7 +470,7 @@ def test_a_failed_task_that_is_still_held_is_told_of_when_it_is_asked_for() -> N
     loop.step()
     assert str(tasks[1].exception()) == "heard"
     for _ in range(2):
-        loop.hear_failed_tasks()
+        loop.report_failed_tasks()
 
     assert told == [("Task exception was never retrieved", "held")]
     assert str(tasks[0].exception()) == "held"

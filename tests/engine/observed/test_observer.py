@@ -13,8 +13,8 @@ from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import (
     Observer,
     RequestUnderway,
+    logged_parameters,
     parameters_asked,
-    parameters_told,
 )
 from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
@@ -431,7 +431,7 @@ def test_a_parameter_called_api_is_not_lost() -> None:
     """The interface has that name in a log."""
     asked = Asked(api="chat", model="m", parameters={"api": "mine", "n": 1})
 
-    assert parameters_asked(parameters_told(asked)) == ("chat", {"api": "mine", "n": 1})
+    assert parameters_asked(logged_parameters(asked)) == ("chat", {"api": "mine", "n": 1})
 
 
 def _openings(watched: Watched) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def test_who_was_seen_below_is_swept_after_being_cut_loose(
 ) -> None:
     tree = Tree(leader.pid, "no-such-tag", view)
     loose = started(leader, "setsid sh -c 'echo $$; exec sleep 60' &")
-    tree.look()
+    tree.find_descendants()
     leader.kill()
     os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
 
@@ -97,7 +97,7 @@ def test_memory_is_that_of_leader_and_descendants(
     alone = tree.resident_bytes()
     started(leader, "sleep 60 & echo $!")
 
-    tree.look()
+    tree.find_descendants()
 
     assert 0 < alone < tree.resident_bytes()
 

@@ -135,7 +135,7 @@ def test_an_answer_that_was_cut_off_is_kept_and_marked(
     assert not [entry for entry in read_entries(log) if entry.kind == "tool.called"]
     assert list(delegation_tree(log).notable) == ["cut_answer"]
     assert reexecute(log, tools=TOOLS).identical
-    refold.api.told(recording)
+    refold.api.report_recording(recording)
     assert "cut the answer off" in capsys.readouterr().err
 
 

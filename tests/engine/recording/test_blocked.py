@@ -179,7 +179,7 @@ def looker(run: refold.Run | refold.PlainRun) -> Callable[[], None]:
 
         def when_begun() -> None:
             begun.wait()
-            watched.look()
+            watched.check()
 
         thread = threading.Thread(target=when_begun)
         thread.start()  # by way of Refold's own, which is no line of the program's

@@ -29,7 +29,6 @@ STARTS: dict[str, Callable[[Path], Any]] = {
     "reexecute": lambda log: refold.reexecute(log, worker, tools=[charge]),
     "resume": lambda log: refold.resume(log, worker, tools=[charge]),
     "fork": lambda log: refold.fork(log, into=log.with_name("fork.jsonl"), at=1),
-    "replay_all": lambda log: refold.reexecute([log], worker, tools=[charge]),
     "drift": lambda log: refold.drift(log, worker, tools=[charge]),
     "explore": lambda log: refold.explore(log, worker, tools=[charge]),
     "sensitivity": lambda log: refold.sensitivity(log, worker, tools=[charge]),

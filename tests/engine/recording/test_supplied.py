@@ -50,7 +50,7 @@ class Book:
     def snapshot(self) -> None:
         return None
 
-    def look(self) -> tuple[int, int] | None:
+    def read_clock(self) -> tuple[int, int] | None:
         return 5_000_000, 7
 
     def when(self, key: str) -> int | None:

@@ -144,7 +144,7 @@ class Counted:
         self.looks = 0
         self.again = threading.Event()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Count a look."""
         self.looks += 1
         self.again.set()

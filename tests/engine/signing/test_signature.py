@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogDamaged, OutputRefused
-from refold.engine.log.names import is_taken, signature_of
+from refold.engine.log.names import is_reserved, signature_of
 from refold.engine.runners.recording import record
 from refold.engine.signing.openssh import SigningKey
 from refold.engine.signing.signature import read_log_signature, sign_log
@@ -32,7 +32,7 @@ def test_a_signature_says_run_length_and_head(log: Path, tmp_path: Path) -> None
     assert said.entries == len(log.read_bytes().splitlines())
     assert said.head in log.read_text().splitlines()[-1]
     assert signature_of(log).stat().st_mode & 0o077 == 0
-    assert is_taken(signature_of(log)), "no report is written over it"
+    assert is_reserved(signature_of(log)), "no report is written over it"
 
 
 def test_signing_again_replaces_our_signature_and_nothing_else(log: Path, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_variables_that_lead_git_elsewhere_are_out(
 def test_what_git_complains_of_is_said(tmp_path: Path) -> None:
     """With the folder and the command."""
     with pytest.raises(GitFailed, match="status: fatal: not a git repository"):
-        Git(tmp_path).said("status")
+        Git(tmp_path).output("status")
 
 
 def test_a_line_of_a_tree() -> None:
@@ -152,7 +152,7 @@ def test_git_is_told_the_work_tree_and_does_not_wait_without_end(
     git(top, "config", "core.worktree", str(tmp_path))
     asked = "status", "--porcelain"
 
-    assert Git(top).said(*asked) == b""
+    assert Git(top).output(*asked) == b""
     assert work_tree_around(top / "d") == top
     assert work_tree_around(top / ".git") is None
     assert work_tree_around(tmp_path) is None
@@ -160,4 +160,4 @@ def test_git_is_told_the_work_tree_and_does_not_wait_without_end(
     os.mkfifo(top / "d" / ".gitignore")
     monkeypatch.setattr("refold.engine.workspace.git.LIMIT", 0.5)
     with pytest.raises(GitFailed, match="no answer within"):
-        Git(top).said(*asked)
+        Git(top).output(*asked)

@@ -209,7 +209,7 @@ def _kept_in(log: Path, work: Path) -> bytes:
     if not packs_of(log):
         return b""
     made = packed_repository(log, [], work)
-    return made.said("cat-file", "--batch-all-objects", "--batch")
+    return made.output("cat-file", "--batch-all-objects", "--batch")
 
 
 @pytest.mark.parametrize("name", some(2, [*FOLDERS]))

@@ -69,7 +69,7 @@ class History:
         self._contents: dict[tuple[str, tuple[str, ...]], str] = {}
         self.objects = NewObjects(top)
         self.old = {*self.ids()}
-        self.objects.look(PLACES)
+        self.objects.find_new(PLACES)
 
     def git(self, place: str, *words: str, given: str = "") -> str:
         """Run git, one second later than before; what it refuses changes nothing."""
@@ -95,8 +95,8 @@ class History:
             dict.fromkeys(one.split()[0] for one in every if re.search(" (commit|tag) ", one))
         )
 
-    def look(self, as_recorded: Callable[[str], str] | None = None) -> tuple[MadeObject, ...]:
-        return self.objects.look(PLACES, as_recorded)
+    def find_new(self, as_recorded: Callable[[str], str] | None = None) -> tuple[MadeObject, ...]:
+        return self.objects.find_new(PLACES, as_recorded)
 
     def do(self, step: Sequence[str]) -> None:
         """Carry out one step: its kind, the place, and a word."""
@@ -174,14 +174,14 @@ def check(template: Path, steps: list[Sequence[str]], edit: tuple[str, int, Sequ
         recorded: list[MadeObject] = []
         for step in steps:
             was.do(step)
-            recorded += was.look() if step[0] == "look" else ()
-        recorded += was.look()
+            recorded += was.find_new() if step[0] == "look" else ()
+        recorded += was.find_new()
         bindings = Bindings(made=[MadeObject.of_json(one.as_json()) for one in recorded])
         for step in edited(steps, edit):
             now.do(step)
             if step[0] == "look":
-                bindings.see(now.look(bindings.as_recorded_file))
-        bindings.see(now.look(bindings.as_recorded_file))
+                bindings.see(now.find_new(bindings.as_recorded_file))
+        bindings.see(now.find_new(bindings.as_recorded_file))
         olds, news = was.names(), now.names()
         right = {olds[name]: news[name] for name in olds.keys() & news.keys()}
         assert {one.id for one in recorded} == {*olds.values()}
@@ -206,7 +206,7 @@ def test_what_is_no_index_of_a_pack_is_passed_over(tmp_path: Path) -> None:
     """A command may make pipes, links and folders, and git removes packs at any time."""
     top = repository(tmp_path / "r", {"a": "a\n"})
     with contextlib.closing(NewObjects(top)) as objects:
-        objects.look([""])
+        objects.find_new([""])
         packs = top / ".git" / "objects" / "pack"
         os.mkfifo(packs / "pipe.idx")
         (packs / "folder.idx").mkdir()
@@ -219,7 +219,7 @@ def test_what_is_no_index_of_a_pack_is_passed_over(tmp_path: Path) -> None:
         (loose / ("x blob y" + "z" * 30)).write_bytes(b"")
         (loose / ("0" * 38)).write_bytes(b"")
 
-        assert [one.id for one in objects.look([""])] == [git(top, "rev-parse", "HEAD")]
+        assert [one.id for one in objects.find_new([""])] == [git(top, "rev-parse", "HEAD")]
 
 
 @pytest.mark.long

@@ -66,11 +66,11 @@ def test_a_pack_has_the_files_of_the_commit_and_the_whole_history(tmp_path: Path
     with RepositoryObjects(made) as objects:
         assert objects.blob(ids["HEAD:a"]) == b"new\n"
         assert objects.blob(ids["stash:a"]) == b"stashed\n"
-    commits = made.said("log", "--format=%H %s", ids["v1"], ids["other"]).decode().splitlines()
+    commits = made.output("log", "--format=%H %s", ids["v1"], ids["other"]).decode().splitlines()
     assert len(commits) == 2
     assert {*commits} <= {*log_of.splitlines()}, "in any order: they are of one second, mostly"
     with pytest.raises(GitFailed):
-        made.said("cat-file", "-e", old)
+        made.output("cat-file", "-e", old)
 
 
 def test_a_history_of_an_early_version_of_git_is_taken_in(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_history_of_an_early_version_of_git_is_taken_in(tmp_path: Path) -> Non
 
     made = packed_repository(log, [], tmp_path / "made")
 
-    assert made.said("cat-file", "-t", named) == b"commit\n"
+    assert made.output("cat-file", "-t", named) == b"commit\n"
 
 
 def test_the_same_objects_give_the_same_bytes(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_keys_secrets_and_too_much_are_left_out(tmp_path: Path) -> None:
     packed(state, files_of(log), most=10_000, is_public=lambda content: b"secret" not in content)
 
     made = packed_repository(log, [], tmp_path / "made")
-    said = made.said("cat-file", "--batch-all-objects", "--batch-check").decode()
+    said = made.output("cat-file", "--batch-all-objects", "--batch-check").decode()
     assert sorted(line.split()[1] for line in said.splitlines()) == ["blob", "commit", "tree"]
 
 

@@ -222,7 +222,7 @@ def test_a_secret_is_taken_out_of_a_file(tmp_path: Path) -> None:
     assert looked.files(tree)["conf"] == b"password=[redacted]\n"
     assert not tree.by_path["conf"].is_restorable
     kept = packed_repository(looked.log, [], tmp_path / "made")
-    assert b"hunter2" not in kept.said("cat-file", "--batch-all-objects", "--batch")
+    assert b"hunter2" not in kept.output("cat-file", "--batch-all-objects", "--batch")
 
 
 def test_a_command_of_git_that_moves_the_commit(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_a_call_that_began_and_ended_while_a_look_was_under_way_is_named(tmp_pat
     with WatchedFolder(top, top, log, scanner, append) as folder:
         folder.begin()
         (top / "a").write_text("two\n")
-        folder.look([Suspect("0/1#2", "Bash", ())])
-        folder.look([Suspect("0/2#2", "Bash", ())])
+        folder.begin_scan([Suspect("0/1#2", "Bash", ())])
+        folder.begin_scan([Suspect("0/2#2", "Bash", ())])
         folder.settle(lambda: [Suspect("0/3#2", "Bash", ())])
 
     _, changed = entries

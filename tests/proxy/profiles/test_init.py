@@ -7,7 +7,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.profiles import led, profile_asking, profile_of, shipped
+from refold.proxy.profiles import profile_asking, profile_of, redirected, shipped
 from tests.support.loops import for_each
 
 URL = 'openai_base_url="http://h/w/openai"'
@@ -98,7 +98,7 @@ def test_arguments_lead_a_command_that_reads_no_variable(
     command: list[str], expected: list[str]
 ) -> None:
     """Behind the program's name."""
-    assert led(command, profile_of(command), "http://h/w") == expected
+    assert redirected(command, profile_of(command), "http://h/w") == expected
 
 
 def test_a_profile_can_be_named_and_turned_off(tmp_path: Path) -> None:

@@ -744,6 +744,7 @@ def hook(event, args):
     if event in ("os.listdir", "os.scandir"):
         listed.append(event)
 sys.addaudithook(hook)
+import refold.replay.audit.verify
 many = Limits(max_children=1000)
 record(parents, int(sys.argv[2]), log=sys.argv[1], limits=many, durability="fast")
 recorded, listed[:] = len(listed), []

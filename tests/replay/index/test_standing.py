@@ -10,7 +10,7 @@ import pytest
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.index.standing import WORDS, said, standing
+from refold.replay.index.standing import WORDS, standing, standing_text
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [
@@ -37,7 +37,7 @@ def test_the_words_have_the_question(tmp_path: Path, program: Any) -> None:
     """Of the run, or of one below it."""
     log = record(program, "May I?", log=tmp_path / "a.jsonl").log
 
-    assert said(log) == "waits for you: May I?"
+    assert standing_text(log) == "waits for you: May I?"
 
 
 def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
     log.write_bytes(lines[0])
 
     assert standing(log) == "broke_off"
-    assert said(log) == "broke off"
+    assert standing_text(log) == "broke off"
 
 
 def test_no_other_file_has_these_words() -> None:

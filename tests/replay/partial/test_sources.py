@@ -95,10 +95,10 @@ def test_what_is_live_is_left_to_the_world(
 def test_what_is_passed_over_is_used_up(book: Book) -> None:
     """A fork has the beginning of its record behind it, looks at the clock included."""
     supply = BookSupply(book, Sources(), log=book.log)
-    first = BookSupply(book, Sources()).look()
+    first = BookSupply(book, Sources()).read_clock()
 
     assert first is not None
-    assert supply.look() is None
+    assert supply.read_clock() is None
     with pytest.raises(OutcomeMissing):
         ask(supply, "0/1#1", "a")
 

@@ -1100,8 +1100,9 @@ def test_a_log_from_another_process_goes_on_in_this_one(tmp_path: Path) -> None:
     """Ids, streams and digests depend on nothing of the process."""
     log = tmp_path / "a.jsonl"
     code = (
-        "import refold; from tests.support import resumable as r; "
-        "given = {'tools': r.TOOLS, 'clock': refold.testing.FixedClock(), 'seed': 1}; "
+        "import refold; from refold.testing import FixedClock; "
+        "from tests.support import resumable as r; "
+        "given = {'tools': r.TOOLS, 'clock': FixedClock(), 'seed': 1}; "
         f"refold.record(r.drawn, 3, log={str(log)!r}, **given)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])

@@ -11,7 +11,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles.claude_code import PROFILE
-from refold.replay.run.agents import told_in
+from refold.replay.run.agents import task_in
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.totals import below
 from tests.support.fixtures import LOGS
@@ -46,7 +46,7 @@ def test_a_watched_run_is_told_in_the_words_of_its_user(watched: OpenedRun) -> N
 
     assert (watched.title, watched.standing, watched.main) == ("Tidy the shop.", "completed", main)
     assert [each.name for each in (main, review)] == ["main", "review"]
-    assert (root.told, main.told, review.told) == (
+    assert (root.task_text, main.task_text, review.task_text) == (
         "python agent.py",
         watched.title,
         _CALL["prompt"],
@@ -142,4 +142,4 @@ def test_all_that_a_node_says_is_in_the_plain_data(watched: OpenedRun) -> None:
     ],
 )
 def test_the_task_is_what_was_given(given: Any, told: str) -> None:
-    assert told_in(given) == told
+    assert task_in(given) == told

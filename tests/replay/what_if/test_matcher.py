@@ -91,14 +91,14 @@ def test_a_scope_sees_at_each_look_what_it_saw(tmp_path: Path) -> None:
     log = recorded(tmp_path / "a.jsonl", ("both", steps, steps)).log
     looks: Looks = {}
     learning = matcher_of(log, looks=looks)
-    learnt = [learning.look(scope) for scope in ("0/1", "0/2", "0/1")]
+    learnt = [learning.read_clock(scope) for scope in ("0/1", "0/2", "0/1")]
 
     again = BookMatcher(Book(log), by_place=False, looks=looks)
 
     assert learnt == Book(log).looks[:3]
-    assert [again.look(scope) for scope in ("0/2", "0/1", "0/1")] == [
+    assert [again.read_clock(scope) for scope in ("0/2", "0/1", "0/1")] == [
         learnt[1],
         learnt[0],
         learnt[2],
     ]
-    assert again.look("0/9") == Book(log).looks[-1]
+    assert again.read_clock("0/9") == Book(log).looks[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.cli.arguments.loading import load_tools, models_said, tools_beside
+from refold.cli.arguments.loading import load_tools, models_by_name, tools_beside
 from refold.cli.arguments.logs import first_entry, place_of, started
 from refold.cli.output import output
 from refold.engine.ports.programs import names_shipped
@@ -47,7 +47,7 @@ def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = Tr
         known = {tool.name for tool in tools}
         left = [f"FILE.py:{name}" for offer in run.tools if (name := offer["name"]) not in known]
         given = attrs.evolve(given, tools=",".join([*filter(None, [given.tools]), *left]))
-    said = models_said(given.model)
+    said = models_by_name(given.model)
     if is_live and not said.keys() & {"", "*"}:
         names = [name for name in unasked(first_entry(log)) if name not in said]
         specs = (f"{name}=SPEC" if name else "SPEC" for name in names)

@@ -32,7 +32,7 @@ from refold.cli.arguments.logs import (
     started,
 )
 from refold.cli.output import output
-from refold.cli.output.people import said
+from refold.cli.output.people import parse_decisions
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ForkRefused, UsageError
 from refold.engine.log.names import tree
@@ -149,7 +149,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
         tools=modes.get("tools", default),
         children=modes.get("children", default),
         tool={name: mode for name, mode in modes.items() if name not in _KINDS},
-        stubs=said("--source", live.stubs(), _fits(known)),
+        stubs=parse_decisions("--source", live.stubs(), _fits(known)),
         may_change=live.may_change,
     )
     made = load_session(live.tools, program, log.path)
@@ -225,4 +225,4 @@ def edits_of(
                 f"--set {each!r:.60}: {text} is a file: to read it, write {'@' + text!r}; "
                 f"to use the text itself, {json.dumps(text)!r}"
             )
-    return said("--set", given, fits)
+    return parse_decisions("--set", given, fits)

@@ -178,7 +178,7 @@ def load_model(spec: str) -> Model:
     return cast("Model", found)
 
 
-def models_said(texts: Iterable[str]) -> dict[str, str]:
+def models_by_name(texts: Iterable[str]) -> dict[str, str]:
     """Parse `--model SPEC` and `--model NAME=SPEC`, by name; a SPEC alone under "".
 
     Raises:

@@ -293,7 +293,7 @@ def guarantee_of(log: Path) -> dict[str, str]:
     return {"guarantee": MATCHED} if is_observed(log) else {}
 
 
-def say_guarantee(told: Mapping[str, str]) -> None:
+def print_guarantee(told: Mapping[str, str]) -> None:
     """Print the line of a report that names the guarantee of a watched command's log."""
     if told:
         output.line((f"guarantee: {told['guarantee']} ({OBSERVED})", "dim"))

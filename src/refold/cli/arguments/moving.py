@@ -43,12 +43,12 @@ def tell_moved(moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, 
     found: list[Moved] = []
     codes = {FINE}
 
-    def said() -> str:
+    def progress_text() -> str:
         size = sum(each.moved_bytes for each in found)
         whole = f" of {count:,}" if count else ""
         return f"{doing} {url}: {len(found):,}{whole} runs, {words.size(size)}"
 
-    with output.progress(said):
+    with output.progress(progress_text):
         for run, outcome in moved:
             if isinstance(outcome, Moved):
                 found.append(outcome)

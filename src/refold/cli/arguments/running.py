@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 import click
 
-from refold.cli.arguments.loading import models_said
+from refold.cli.arguments.loading import models_by_name
 from refold.cli.arguments.logs import LOG, limit_option
 from refold.cli.arguments.paths import UserPath
 from refold.engine.events.limits import Limits
@@ -45,7 +45,7 @@ def run_models(given: Prepared, config: Config, specs: tuple[str, ...]) -> dict[
     Raises:
         click.UsageError: there is none for its agent.
     """
-    models = models_for(given.agents, config, said=models_said(specs))
+    models = models_for(given.agents, config, said=models_by_name(specs))
     if "" not in models:
         raise click.UsageError(
             "no model: pass --model (openai:NAME, anthropic:NAME, "

@@ -150,7 +150,7 @@ def _demonstrated(survey: _Survey, log: Path, *, faults: bool) -> tuple[PrintedD
         part = _smallest(tree)
         document, code = _checked(document, survey, log, part)
         if code == FINE:
-            _say_what_it_proved(document, log, part, time.monotonic() - began, faults=faults)
+            _print_proof(document, log, part, time.monotonic() - began, faults=faults)
     return attrs.evolve(document, duration_ms=round((time.monotonic() - began) * 1000)), code
 
 
@@ -203,7 +203,7 @@ def _compared(survey: _Survey, log: Path, part: str) -> LogDiff:
     return found
 
 
-def _say_what_it_proved(
+def _print_proof(
     document: PrintedDemo, log: Path, part: str, seconds: float, *, faults: bool
 ) -> None:
     runs = words.counted(document.children.get("completed", 0), "subagent")

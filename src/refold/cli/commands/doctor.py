@@ -42,13 +42,13 @@ def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: st
     found = sessions().examine_command(command, upstreams=upstreams, profile=profile)
     sys.stdout.flush()
     for line in _lines(found):
-        output.told(line)
+        output.note(line)
     if found.models:
-        output.told(("it would be recorded", "green"))
+        output.note(("it would be recorded", "green"))
         return FINE
-    output.told(("no model request arrived", "bold red"))
+    output.note(("no model request arrived", "bold red"))
     for line in found.advice:
-        output.told(f"  {line}")
+        output.note(f"  {line}")
     return DIFFERS
 
 

@@ -153,7 +153,7 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        _say_cost(_TIMES["html" if rest else to], one, *rest, large=large)
+        _print_cost(_TIMES["html" if rest else to], one, *rest, large=large)
         for path in (one, *rest) if files else ():
             _list_files(path)
         made = page_of(one, *rest, content=not without_content, causes=to == "html", files=files)
@@ -308,7 +308,7 @@ def _is_read(node: "RunNode") -> bool:
     return node.log_state in ("read", "none") and all(map(_is_read, node.children))
 
 
-def _say_cost(times: int, *logs: Path, large: bool) -> None:
+def _print_cost(times: int, *logs: Path, large: bool) -> None:
     """Report, before a large run is read, the memory that it takes: a multiple of its logs.
 
     Raises:

@@ -79,7 +79,7 @@ def programs_of(log: Path, record: ObservedRecord) -> tuple[str, ...]:
     return found
 
 
-def _told_effects(record: ObservedRecord) -> str:
+def _effects_text(record: ObservedRecord) -> str:
     """Return which tool calls will be carried out; empty for none."""
     effects = effects_of(record)
     return str(effects) if effects.calls or effects.unread else ""
@@ -91,7 +91,7 @@ def _looking(
     copying: Any,
     *,
     is_sure: bool,
-    told: Callable[[Any], str] = _told_effects,
+    told: Callable[[Any], str] = _effects_text,
 ) -> dict[str, Any]:
     """Return a session's callbacks for printing, and for showing a record before it runs.
 
@@ -101,17 +101,17 @@ def _looking(
     Raises (when it looks): UsageError: there is no sandbox, or the person refuses.
     """
 
-    def look(shown: Any, head: str) -> None:
+    def review(shown: Any, head: str) -> None:
         record: ObservedRecord = getattr(shown, "served", shown)
         if said := told(shown):
-            output.told((said, "yellow"))
+            output.note((said, "yellow"))
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
         if known.is_trusted(log, head):
             return
         if programs := programs_of(opened.path, record):
             named = ", ".join(programs[:_SHOWN])
             count = words.counted(len(programs), "program file")
-            output.told((f"{DIFFERENT.format(count)}: {named}", "yellow"))
+            output.note((f"{DIFFERENT.format(count)}: {named}", "yellow"))
         if is_sure:
             return
         doubt = f"{output.shown_path(log)} was probably not recorded on this machine"
@@ -127,7 +127,7 @@ def _looking(
             raise click.UsageError(f"nothing was run; {_LIST}")
         known.remember(head)
 
-    return {"look": look, "write": _write()}
+    return {"look": review, "write": _write()}
 
 
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
@@ -144,7 +144,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
             f"the command's requests differ from the recorded ones before entry {forked.at}"
         )
     for one in otherwise:
-        output.told_lines(str(one))
+        output.note_lines(str(one))
     is_fine = forked.ended.code == 0
     (last,) = deque(read_entries(forked.log, resolve=True), maxlen=1)
     new = output.shown_path(forked.log)
@@ -160,11 +160,11 @@ def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options:
     def describe() -> None:  # on standard error: standard output is the command's
         served = words.counted(forked.served, "request")
         told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
-        output.told((document.status, output.status_style(document.status)), told)
+        output.note((document.status, output.status_style(document.status)), told)
         command = output.command("diff", document.origin, new, "--all")
-        output.told_lines("\n".join(found.lines(FORK_LINES, command)))
+        output.note_lines("\n".join(found.lines(FORK_LINES, command)))
         for note in forked.notes:
-            output.told((f"note: {note}", "yellow"))
+            output.note((f"note: {note}", "yellow"))
         output.hint(f"1 log: {new}; {output.command('show', new)}")
 
     code = DIFFERS if forked.otherwise else FINE if is_fine else NOT_COMPLETED
@@ -182,7 +182,7 @@ def resume_foreign(
         sys.stdout.flush()
         different = [_placed(one, opened) for one in resumed.different]
     for one in different:
-        output.told_lines(str(one))
+        output.note_lines(str(one))
     is_fine = resumed.ended.code == 0
     document = PrintedResume(
         origin=output.shown_path(log),
@@ -199,15 +199,15 @@ def resume_foreign(
     def describe() -> None:  # on standard error: standard output is the command's
         served = words.counted(resumed.served, "answer")
         told = f"  {verb} from {document.origin}: {served} from the log, {resumed.live} requested"
-        output.told((document.status, output.status_style(document.status)), told)
+        output.note((document.status, output.status_style(document.status)), told)
         if resumed.unasked:
             answers = words.counted(resumed.unasked, "recorded answer")
-            output.told((f"note: {answers} not requested again", "yellow"))
+            output.note((f"note: {answers} not requested again", "yellow"))
         for line in resumed.capped:
             output.complain(line)
         for note in resumed.notes:
-            output.told((f"note: {note}", "yellow"))
-        _told_patch(resumed, applies=bool(options.get("applies")))
+            output.note((f"note: {note}", "yellow"))
+        _print_patch(resumed, applies=bool(options.get("applies")))
         output.hint(f"1 log: {document.log}; {output.command('show', document.log)}")
 
     is_refused = bool(options.get("applies") and resumed.kept)
@@ -215,35 +215,35 @@ def resume_foreign(
     return output.answer(document, describe, DIFFERS if different or is_refused else code)
 
 
-def _told_patch(resumed: Any, *, applies: bool) -> None:
+def _print_patch(resumed: Any, *, applies: bool) -> None:
     """Print the copy's differences from the user's folder, and whether they were applied."""
     patch = resumed.patch
     if patch is None or not patch.files:
         return
     files = f"{words.counted(len(patch.files), 'file')} of the copy not as in {patch.folder}"
     if resumed.is_applied:
-        output.told(f"applied to {patch.folder}: {patch.names()}")
+        output.note(f"applied to {patch.folder}: {patch.names()}")
     elif resumed.kept and applies:
         output.complain(f"nothing was applied: {resumed.kept}")
-        output.told_lines(patch.text)
+        output.note_lines(patch.text)
     else:
         advice = "the command failed" if applies else "to write them there, use --copy apply"
         advice = f"no --copy apply: {resumed.kept}" if resumed.kept else advice
-        output.told(f"{files}: {patch.names()}; {advice}")
+        output.note(f"{files}: {patch.names()}; {advice}")
 
 
 def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command once for each recorded answer, which fails, and print each reaction."""
 
-    def look(record: ObservedRecord, head: str, count: int) -> None:
+    def review(record: ObservedRecord, head: str, count: int) -> None:
         _looking(log, opened, options.get("copying"), is_sure=is_sure)["look"](record, head)
         runs = f"{words.counted(count, 'answer')} to fail: {words.counted(count, 'run')}"
-        output.told(f"{runs} of the command, one after the other")
+        output.note(f"{runs} of the command, one after the other")
         if not is_sure and proxy_module("command").is_typed_at() and sys.stderr.isatty():
             click.confirm("Begin?", err=True, abort=True)
 
     with opened_log(log) as opened:
-        way = {"look": look, "write": lambda _content: None}
+        way = {"look": review, "write": lambda _content: None}
         found = list(sessions().failed_answers(opened.path, command, **way, **options))
     rows: list[list[output.Part]] = [["answer to", "what the command makes of its failure"]]
     rows += [[one.where, str(one)] for one in found]
@@ -271,25 +271,25 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     said, colon, counts = report.headline.partition(":")
     is_fine = report.identical and not report.is_nothing
     if report.is_nothing:
-        output.told((said, "bold red"), colon + counts)
+        output.note((said, "bold red"), colon + counts)
     if not is_fine:
         texts = cause_texts(report.causes, None if is_all else CAUSES_SHOWN)
-        output.told_lines("\n".join(texts).removeprefix("\n"))
+        output.note_lines("\n".join(texts).removeprefix("\n"))
         if len(report.causes) > CAUSES_SHOWN and not is_all:
-            output.told((ALL_HINT, "dim"))
-        output.told()
+            output.note((ALL_HINT, "dim"))
+        output.note()
     if not report.is_nothing:
-        output.told((said, "green" if is_fine else "bold red"), colon + counts)
+        output.note((said, "green" if is_fine else "bold red"), colon + counts)
     if report.files:
-        output.told(report.files)
+        output.note(report.files)
     if report.profile:
-        output.told((f"profile: {report.profile}", "dim"))
+        output.note((f"profile: {report.profile}", "dim"))
     for line in report.ignored_lines():
-        output.told((line, "yellow"))
+        output.note((line, "yellow"))
     for name, values in report.rules.items():
-        output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
+        output.note((f"not compared ({name}): {', '.join(values)}", "yellow"))
     if report.unkept:
-        output.told((f"not kept: --copy keep:{report.unkept}", "bold red"))
+        output.note((f"not kept: --copy keep:{report.unkept}", "bold red"))
     for note in report.notes:
         if not (is_fine and note.startswith(BARE)):
-            output.told((note if is_fine else f"note: {note}", "yellow"))
+            output.note((note if is_fine else f"note: {note}", "yellow"))

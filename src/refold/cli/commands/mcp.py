@@ -144,7 +144,7 @@ def _delegating(
     project = load_config(config or Path(), known_tools=known)
     given = delegation_run(kinds, root=root, config=project, own=own, program=program or "agent")
     for note in given.notes:
-        output.told(note)
+        output.note(note)
     models = run_models(given, project, specs)
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     try:
@@ -200,9 +200,9 @@ class _Runs:
         A store lists all its runs by name only.
         """
         if isinstance(self._folder, StoredRun):
-            return await self._said(page, "ls", "--", self._folder.url)
+            return await self._command_output(page, "ls", "--", self._folder.url)
         given = [f"--text={text}", f"--last={last}", *([f"--status={status}"] if status else [])]
-        return await self._said(page, "ls", *given, "--", ".")
+        return await self._command_output(page, "ls", *given, "--", ".")
 
     async def show_run(
         self, run: str, *, failed: bool = False, details: bool = False, page: int = 1
@@ -212,18 +212,18 @@ class _Runs:
         failed: only the parts that did not complete.  details: limits, tools and call keys too.
         """
         given = [*(["--failed"] if failed else []), *(["--details"] if details else [])]
-        return await self._said(page, "show", *given, "--", self._log(run))
+        return await self._command_output(page, "show", *given, "--", self._log(run))
 
     async def list_entries(self, run: str, page: int = 1) -> str:
         """List the entries of one log, one a line, with their numbers.
 
         The log of the second subagent of NAME.jsonl is NAME.2.jsonl.
         """
-        return await self._said(page, "show", "--events", "--", self._log(run))
+        return await self._command_output(page, "show", "--events", "--", self._log(run))
 
     async def show_entry(self, run: str, entry: int, page: int = 1) -> str:
         """Print one entry as JSON: a prompt, an answer, a tool's arguments or result."""
-        return await self._said(page, "show", f"--entry={entry}", "--", self._log(run))
+        return await self._command_output(page, "show", f"--entry={entry}", "--", self._log(run))
 
     async def show_turn(
         self, run: str, turn: int, agent: str = "", against: int = 0, page: int = 1
@@ -235,7 +235,7 @@ class _Runs:
         """
         more = [f"--against={against}"] if against else []
         given = [f"--turn={turn}", *([f"--agent={agent}"] if agent else []), *more]
-        return await self._said(page, "show", *given, "--", self._log(run))
+        return await self._command_output(page, "show", *given, "--", self._log(run))
 
     async def search(self, run: str, text: str, page: int = 1) -> str:
         """Find the entries of a run and its subagents that contain a text, in any case."""
@@ -245,19 +245,19 @@ class _Runs:
 
     async def why(self, run: str, entry: int, page: int = 1) -> str:
         """Show the chain of causes of an entry, back to the start of the run."""
-        return await self._said(page, "why", "--", self._log(run), str(entry))
+        return await self._command_output(page, "why", "--", self._log(run), str(entry))
 
     async def state(self, run: str, at: int = -1, page: int = 1) -> str:
         """Show the state of a run after an entry; -1 is the last."""
-        return await self._said(page, "show", f"--at={at}", "--", self._log(run))
+        return await self._command_output(page, "show", f"--at={at}", "--", self._log(run))
 
     async def diff(self, run: str, other: str, page: int = 1) -> str:
         """Compare two runs: the first difference, and the calls that differ."""
-        return await self._said(page, "diff", "--", self._log(run), self._log(other))
+        return await self._command_output(page, "diff", "--", self._log(run), self._log(other))
 
     async def verify(self, run: str, page: int = 1) -> str:
         """Check that the logs of a run are intact and complete."""
-        return await self._said(page, "verify", "--", self._log(run))
+        return await self._command_output(page, "verify", "--", self._log(run))
 
     def _log(self, run: str) -> str:
         """Return a run of the folder as a command takes it.
@@ -291,7 +291,7 @@ class _Runs:
                     f"{name} in the folder of runs links to a different folder: remove it"
                 )
 
-    async def _said(self, number: int, *arguments: str) -> str:
+    async def _command_output(self, number: int, *arguments: str) -> str:
         """Return one page of the output of a command, its messages last."""
         self._refuse_links()
         kept = {name: value for name, value in os.environ.items() if name not in _TERMINAL}

@@ -112,13 +112,13 @@ def _report(report: Any) -> int:
     """Say on standard error how a replay went."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     if report.identical:
-        output.told(("identical", "green"), f": {served}; the server was not started")
+        output.note(("identical", "green"), f": {served}; the server was not started")
     else:
         count = words.counted(len(report.divergences), "difference")
-        output.told((count, "bold red"), f": {served}")
+        output.note((count, "bold red"), f": {served}")
     for divergence in report.divergences:
-        output.told()
-        output.told_lines(str(divergence))
+        output.note()
+        output.note_lines(str(divergence))
     for note in report.notes:
-        output.told(f"note: {note}")
+        output.note(f"note: {note}")
     return FINE if report.identical else DIFFERS

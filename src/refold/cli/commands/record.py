@@ -114,7 +114,7 @@ def command(
             "every run, and lists them"
         )
         output.hint(f"{known}; to compare them, use --profile none")
-    _say_what_failed(recorded)
+    _print_failures(recorded)
     if late := _passed_on(command):
         output.hint(f"the command got {late}: put options of `refold record` before it")
     if command and is_fed():
@@ -130,7 +130,7 @@ def command(
     return code
 
 
-def _say_what_failed(recorded: Any) -> None:
+def _print_failures(recorded: Any) -> None:
     """Report lost output, and requests without an answer of their server."""
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")

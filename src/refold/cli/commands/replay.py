@@ -43,7 +43,7 @@ from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.difference.excuses import IGNORED_SHOWN
-from refold.replay.index.standing import said
+from refold.replay.index.standing import standing_text
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.selfcheck import Watched, watched
 
@@ -260,7 +260,7 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
         if report.ends_early:
             records = words.counted(len(report.ends_early), "log")
             is_root = report.log.name in report.ends_early and report.log.is_file()
-            how = f" ({said(report.log)})" if is_root else ""
+            how = f" ({standing_text(report.log)})" if is_root else ""
             output.line(f"  {records} without an end{how}: identical up to that point")
         for each in report.not_compared:
             output.line((f"  not compared: {each}", "yellow"))

@@ -28,7 +28,7 @@ from refold.cli.arguments.loading import (
     load_model,
     load_session,
     load_tools,
-    models_said,
+    models_by_name,
     program_option,
     tools_beside,
     tools_option,
@@ -289,7 +289,7 @@ def _once(log: Path, given: Given, decisions: Decisions, answers: dict[str, Any]
             ask=people.ask if given.ask else None,
             retry=decisions.of("retry"),
             fail=decisions.of("fail"),
-            results=people.said("--settle", results, fits),
+            results=people.parse_decisions("--settle", results, fits),
             check=is_checked(default="1"),
         )
     except Diverged as error:
@@ -335,7 +335,7 @@ def _models(log: Path, given: Given, start: RunStarted) -> dict[str, Model]:
 
     An option without a name sets the default; if the run had none, and for scripts, all.
     """
-    names, said = start.models, models_said(given.model)
+    names, said = start.models, models_by_name(given.model)
     made = {spec: load_model(spec) for spec in said.values()}
     if unknown := sorted(said.keys() - {*names, "", "*"}):
         known = ", ".join(filter(None, names)) or "none"

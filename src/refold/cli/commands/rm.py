@@ -134,7 +134,7 @@ def _chosen(
 def _ask(logs: tuple[Path, ...], size: int) -> None:
     """Show what would be removed, and ask for consent; without a terminal, refuse."""
     for log in logs:
-        output.told(output.shown_path(log))
+        output.note(output.shown_path(log))
     asks = f"{words.counted(len(logs), 'run')}, {words.size(size)}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"{asks}: nothing was removed; to remove them, add --yes")

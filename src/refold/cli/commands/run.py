@@ -112,7 +112,7 @@ def command(
     project = load_config(config or Path(), known_tools=known)
     given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
     for note in given.notes:
-        output.told(note)
+        output.note(note)
     models = run_models(given, project, specs)
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")

@@ -18,7 +18,7 @@ from refold.cli.arguments.logs import (
     edited_in,
     first_entry,
     guarantee_of,
-    say_guarantee,
+    print_guarantee,
 )
 from refold.cli.output import output
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
@@ -46,7 +46,7 @@ def show_entries(log: OpenedLog, count: int | None, *, follow: bool) -> None:
     if follow and last is not None and last.kind != "run.finished":
         _follow(log.path, last, tell)
     elif not end:
-        _say_what_is_torn(log)
+        _print_torn(log)
 
 
 def _read_from_end(path: Path, count: int) -> list[Entry]:
@@ -94,7 +94,7 @@ def _tell_entries(
         guarantee |= {} if verified else {"verified": False}
         output.document({"log": output.shown_path(log.given), "entries": rows, **guarantee})
         return tell, None
-    say_guarantee(guarantee)
+    print_guarantee(guarantee)
     heading(width)
     last = None
     for last in entries:
@@ -102,7 +102,7 @@ def _tell_entries(
     return tell, last
 
 
-def _say_what_is_torn(log: OpenedLog) -> None:
+def _print_torn(log: OpenedLog) -> None:
     """Report on standard error the bytes after the last entry of a log."""
     if torn := scan(log.path).torn:
         place = f"{log.shown(torn.path)}:{torn.line} (byte {torn.byte})"
@@ -116,7 +116,7 @@ def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:
     end, head = last.offset + len(last.line), last.hash.encode()
     place = ChainEnd(str(path), last.seq + 1, end, head)
     with open_log(path) as file:
-        while output.is_heard():
+        while output.is_read():
             line = _whole_line(file, place)
             if line:
                 entry = _verified(file, line, place)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.cli.arguments.logs import guarantee_of, opened_log, say_guarantee, started
+from refold.cli.arguments.logs import guarantee_of, opened_log, print_guarantee, started
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.printed import PrintedState, PrintedStates
@@ -66,7 +66,7 @@ def show_changes(log: Path, before: int, after: int) -> int:
             _print_places(parent, kind, list(same))
         if not found:
             output.line("  the same state")
-        say_guarantee(guarantee)
+        print_guarantee(guarantee)
 
     return output.answer(document.as_json() | guarantee, describe)
 

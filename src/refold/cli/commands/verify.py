@@ -479,9 +479,9 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
     if any(damage.what == OTHER_HEAD for damage in root.damage):
         return "its head differs from the expected one"
     if root in unsealed:
-        from refold.replay.index.standing import said  # noqa: PLC0415 - most logs have an end
+        from refold.replay.index.standing import standing_text  # noqa: PLC0415 - most logs have an end
 
-        return f"no seal: {said(Path(root.path))}"
+        return f"no seal: {standing_text(Path(root.path))}"
     for report in unsealed:
         if any(damage.what == TORN_TAIL for damage in report.damage):
             return f"{Path(log.shown(report.path)).name} has a torn tail"

@@ -12,7 +12,7 @@ from refold.cli.arguments.logs import (
     guarantee_of,
     json_option,
     opened_log,
-    say_guarantee,
+    print_guarantee,
     started,
 )
 from refold.cli.arguments.run_names import RUN
@@ -84,7 +84,7 @@ def command(*, log: Path, entry: str, every: bool) -> int:
         def describe() -> None:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
-            say_guarantee(guarantee_of(opened.path))
+            print_guarantee(guarantee_of(opened.path))
 
         return output.answer(document.as_json() | guarantee, describe)
 

@@ -53,11 +53,11 @@ def code_of(error: RefoldError) -> int:
             return USAGE
 
 
-def told(error: BaseException) -> int:
+def report_error(error: BaseException) -> int:
     """Print a command's exception as one message, and return its exit code."""
     match error:
         case click.ClickException():
-            _say_usage(error)
+            _print_usage(error)
             return error.exit_code
         case click.Abort() | KeyboardInterrupt():
             output.complain("interrupted")
@@ -76,7 +76,7 @@ def told(error: BaseException) -> int:
             return _fault(error)
 
 
-def _say_usage(error: click.ClickException) -> None:
+def _print_usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     if isinstance(error, click.NoSuchOption):
         meant = _meant(error.option_name, error.possibilities or ())

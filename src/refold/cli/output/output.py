@@ -93,7 +93,7 @@ def status(word: str, standing: str = "") -> tuple[str, str]:
     return standing or word.replace("_", " "), status_style(word)
 
 
-def is_heard() -> bool:
+def is_read() -> bool:
     """Return whether somebody still reads standard output."""
     return _settings["heard"]
 
@@ -191,15 +191,15 @@ def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
         line((f"left out: {' and '.join(left)}; to list everything, add --all", "yellow"))
 
 
-def told(*parts: Part) -> None:
+def note(*parts: Part) -> None:
     """Say one line of an answer on standard error: standard output is somebody else's."""
     _print(*parts, err=True)
 
 
-def told_lines(text: str) -> None:
+def note_lines(text: str) -> None:
     """Say several lines of an answer on standard error."""
     for each in text.split("\n"):
-        told(each)
+        note(each)
 
 
 def wrapped(lead: Part, *parts: Part) -> None:
@@ -310,15 +310,15 @@ def json_text(value: Any) -> str:
 
 def complain(message: str, *more: str) -> None:
     """Print on standard error why a command failed."""
-    told(("refold: ", "bold red"), message)
+    note(("refold: ", "bold red"), message)
     for each in more:
-        told(each)
+        note(each)
 
 
 def hint(text: str) -> None:
     """Say something helpful on standard error."""
     for each in text.split("\n"):
-        told((each, "dim"))
+        note((each, "dim"))
 
 
 _copies: Final[dict[str, str]] = {}

@@ -27,7 +27,7 @@ from refold.replay.resume.open_ends import Doubt, open_ends
 _INDENT: Final = "    "
 
 
-def said(
+def parse_decisions(
     option: str,
     given: Iterable[str],
     fits: Callable[[str, Json], object] = lambda _key, _value: None,
@@ -62,7 +62,7 @@ def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
 
     Raises:
         AnswerRefused: the log has no such open question.
-        UsageError: as for `said`.
+        UsageError: as for `parse_decisions`.
     """
     given = tuple(given)
     open_questions = {each.key: each for each in open_ends(log).questions} if given else {}
@@ -74,7 +74,7 @@ def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
         elif not scan(log).ended:
             raise AnswerRefused(key, ", ".join(open_questions) or "none", "")
 
-    found = said("--answer", given, fits)
+    found = parse_decisions("--answer", given, fits)
     return {
         key: _as_boolean(open_questions[key], answer) if key in open_questions else answer
         for key, answer in found.items()

@@ -173,7 +173,7 @@ def _asked(node: RunNode) -> str:
 
 
 def _use(use: ToolUse) -> str:
-    return f"{use.tool} ×{use.called}{use.told()}"
+    return f"{use.tool} ×{use.called}{use.ends_text()}"
 
 
 def _details(node: RunNode) -> list[str]:

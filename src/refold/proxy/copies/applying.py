@@ -66,7 +66,7 @@ class FolderPatch:
             git.index_as(before)
             if other := git.lines("diff-files", "-z", "--name-only"):
                 raise GitFailed(str(self.folder), "apply", f"changed: {names_of(other)}")
-            git.said("apply", "--whitespace=nowarn", *options, given=self.patch)
+            git.output("apply", "--whitespace=nowarn", *options, given=self.patch)
 
 
 def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> FolderPatch | None:

@@ -134,7 +134,9 @@ def make_copy(
     )
     notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
-    lent = _Lent([*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers)
+    lent = BorrowedFiles(
+        [*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers
+    )
     lent.take(
         entry
         for entry in whole.differs
@@ -147,7 +149,7 @@ def make_copy(
     originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
     led = list[str]()
     if not is_mounted:
-        led = _led_into(top, originals)
+        led = _retarget_links(top, originals)
         if led:
             notes.append(
                 f"links into {started.path} point to the copy instead: {paths.names_of(led)}"
@@ -281,7 +283,7 @@ def _copied_once(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
+def _retarget_links(top: Path, originals: Collection[Path]) -> list[str]:
     """Lead links of a copy that end in the user's folder into the copy; return their paths.
 
     So with a `.git` file that the user's folder lent. A link to a folder above it is removed.
@@ -308,7 +310,7 @@ def _led_into(top: Path, originals: Collection[Path]) -> list[str]:
     return led
 
 
-class _Lent:
+class BorrowedFiles:
     """Files of today's folder that the record left out: a command may need them."""
 
     def __init__(

@@ -149,11 +149,11 @@ def _shares_commits(folder: Path, recorded: RecordedFolder) -> bool:
         ids = [one.commit, *(line.partition(" ")[0] for line in one.refs.splitlines())]
         with contextlib.suppress(GitFailed, KeyError, OSError):
             git = recorded.gits[one.path]
-            known = git.said("rev-list", f"--max-count={_COMMITS}", one.commit).decode()
+            known = git.output("rev-list", f"--max-count={_COMMITS}", one.commit).decode()
             ids += known.split()
         given = "".join(f"{each}\n" for each in ids if each).encode()
         with contextlib.suppress(GitFailed, OSError):
-            said = Git(folder / one.path).said("cat-file", "--batch-check", given=given).decode()
+            said = Git(folder / one.path).output("cat-file", "--batch-check", given=given).decode()
             if any(line.split(" ")[1:2] == ["commit"] for line in said.splitlines()):
                 return True
     return False

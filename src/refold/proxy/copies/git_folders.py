@@ -143,10 +143,10 @@ class GitFolders:
         git = Git(at, os.fspath(place))
         if one.common:
             is_bare = linked.work_tree_of(was) == was and _OF_SUBMODULES not in was
-            git.said("config", "core.bare", str(is_bare).lower())
+            git.output("config", "core.bare", str(is_bare).lower())
         elif _OF_SUBMODULES in was:  # as git has it
             way = os.path.relpath(linked.resolved(self._at, one.path), seen)
-            git.said("config", "core.worktree", way)
+            git.output("config", "core.worktree", way)
         return git
 
     def _others(self, one: Repository, common: Git) -> None:
@@ -165,7 +165,7 @@ class GitFolders:
                 (own / "gitdir").write_bytes(os.fsencode(f"{tree}/.git\n"))
             write_head(own, other.head)
             with contextlib.suppress(GitFailed):  # its commit is not here
-                Git(common.top, os.fspath(own)).said("read-tree", "HEAD")
+                Git(common.top, os.fspath(own)).output("read-tree", "HEAD")
 
     def _tree(self, was: str, git_seen: str) -> str:
         """Return where a command sees a work tree that is not in the copy.

@@ -86,7 +86,7 @@ def take_hooks(git: Git, today: Git) -> None:
     if hooks.is_dir():
         shutil.copytree(hooks, Path(git.git_dir, "hooks"), dirs_exist_ok=True)
     if elsewhere:
-        git.said("config", "core.hooksPath", elsewhere)
+        git.output("config", "core.hooksPath", elsewhere)
 
 
 def names_of_hooks(today: Git) -> list[str]:
@@ -101,7 +101,7 @@ def names_of_hooks(today: Git) -> list[str]:
 
 def _hooks_of(today: Git) -> tuple[Path, str]:
     """Return the folder of hooks in a repository, and the one that its configuration names."""
-    common = os.fsdecode(today.said("rev-parse", "--git-common-dir")).removesuffix("\n")
+    common = os.fsdecode(today.output("rev-parse", "--git-common-dir")).removesuffix("\n")
     elsewhere = ""
     with contextlib.suppress(GitFailed):  # they are nowhere else
         (elsewhere,) = today.lines("config", "-z", "--local", "--get", "core.hooksPath")
@@ -110,18 +110,18 @@ def _hooks_of(today: Git) -> tuple[Path, str]:
 
 def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> None:
     if repository.commit:
-        git.said("read-tree", repository.commit)
+        git.output("read-tree", repository.commit)
     lines = []
     for path, mode, named, stage, digest, size in repository.staged():
         if digest:
             kept = TreeEntry(path, mode, "git", named, size, digest)
-            git.said("hash-object", "-w", "--stdin", given=staged(kept))
+            git.output("hash-object", "-w", "--stdin", given=staged(kept))
         if stage <= 1 or not mode:  # the stages of a conflict stand for the plain entry
             lines.append(f"0 {'0' * git.width}\t{path}")
         if mode:
             lines.append(f"{mode} {named} {stage}\t{path}")
     given = os.fsencode("".join(f"{line}\0" for line in lines))
-    git.said("update-index", "-z", "--index-info", given=given)
+    git.output("update-index", "-z", "--index-info", given=given)
     git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
 
 
@@ -129,7 +129,7 @@ def _settle(git: Git, recorded: Mapping[str, str]) -> None:
     """Give a copy the recorded settings, and git's defaults for those that only this user has."""
     plain = {name: SETTINGS[name] for name in git.settings() if SETTINGS[name]}
     for name, value in {**plain, **recorded}.items():
-        git.said("config", name, value)
+        git.output("config", name, value)
 
 
 def _take_over(git: Git, today: Git) -> None:
@@ -137,15 +137,15 @@ def _take_over(git: Git, today: Git) -> None:
     try:
         said = today.lines("config", "-z", "--local", "--get-regexp", _HARMLESS)
         for name, _, value in (line.partition("\n") for line in said):
-            git.said("config", name, value)
+            git.output("config", name, value)
     except GitFailed:  # it says none of these
         pass
     with contextlib.suppress(GitFailed):  # `git submodule status` wants an address, or this
         for line in today.lines("config", "-z", "--local", "--get-regexp", r"^submodule\..*\.url$"):
             name = line.partition("\n")[0].removesuffix(".url")
-            git.said("config", f"{name}.active", "true")
+            git.output("config", f"{name}.active", "true")
     for name in ("info/exclude", "shallow"):
-        listed = today.said("rev-parse", "--git-path", name).decode().strip()
+        listed = today.output("rev-parse", "--git-path", name).decode().strip()
         held = Path(today.top, listed)
         if held.is_file():
             Path(git.git_dir, name).parent.mkdir(exist_ok=True)

@@ -90,7 +90,7 @@ class _Scratch:
             elif entry.is_file():
                 with contextlib.suppress(*_UNREAD):
                     self._copy(entry.path, to)
-        _look_alike(folder, layer)
+        _copy_status(folder, layer)
 
     def _copy(self, path: str, to: str) -> None:
         with open(to, "wb") as copy:  # noqa: PTH123 - without pathlib
@@ -101,7 +101,7 @@ class _Scratch:
                     raise OSError(errno.EFBIG, "a large file beside a mount", path)
                 while part := file.read(_PART):
                     copy.write(part)
-        _look_alike(path, to)
+        _copy_status(path, to)
 
     def _overlay(self, folder: str, layer: str) -> None:
         number, self._count = self._count, self._count + 1
@@ -123,7 +123,7 @@ class _Scratch:
             raise OSError(self._error(), os.strerror(self._error()))
 
 
-def _look_alike(path: str, copy: str) -> None:
+def _copy_status(path: str, copy: str) -> None:
     found = os.stat(path)  # noqa: PTH116 - without pathlib
     os.chmod(copy, found.st_mode & 0o7777)  # noqa: PTH101 - the same
     os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -260,16 +260,18 @@ def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
     def begin(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
     ) -> "subprocess.Popen[bytes]":
-        told = {n: value if n == "PATH" else _led(value, copy) for n, value in variables.items()}
+        told = {
+            n: value if n == "PATH" else _relocated(value, copy) for n, value in variables.items()
+        }
         # A package that is installed to be edited is imported from the user's folder.
         told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.work / "compiled")}
         program, *words = command
-        return start([program, *(_led(word, copy) for word in words)], told, output, errors)
+        return start([program, *(_relocated(word, copy) for word in words)], told, output, errors)
 
     return begin
 
 
-def _led(text: str, copy: Copy) -> str:
+def _relocated(text: str, copy: Copy) -> str:
     """Return a text with paths of the user's folder led into a copy, if that has their folders.
 
     So a virtual environment, of which a copy has nothing, is found.

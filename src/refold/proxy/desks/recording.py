@@ -98,7 +98,7 @@ class RecordingDesk:
             LogPoisoned: the log cannot be written: nothing passes any more.
         """
         turn = self.written(self.read(incoming), incoming)
-        self.look()
+        self.scan_folder()
         return self.passed_on(turn, incoming)
 
     async def kept(self, alone: bool) -> None:  # noqa: FBT001 - of `Forward.kept`
@@ -108,7 +108,7 @@ class RecordingDesk:
         else:
             await self.log.synced(asyncio.to_thread)
 
-    def look(self) -> None:
+    def scan_folder(self) -> None:
         """Begin to look at the folder, if calls have ended that may have changed it.
 
         If not, for new commits alone: a program may call git itself.
@@ -116,7 +116,7 @@ class RecordingDesk:
         ended = self.observer.ended
         if self._folder is not None:
             is_whole = any(may_change(call.tool) for call in ended)
-            self._folder.look(self.suspects() if is_whole else [], is_whole=is_whole)
+            self._folder.begin_scan(self.suspects() if is_whole else [], is_whole=is_whole)
         ended.clear()
 
     def settle(self) -> None:
@@ -152,7 +152,7 @@ class RecordingDesk:
         encoding = incoming.header("content-encoding")
         body = unpacked(incoming.body, encoding)
         asked = read_request(incoming.method, incoming.target, body, self._remembered)
-        said = asked.said_series().each(secrets.scrubbed, secrets.generation)
+        said = asked.text_series().each(secrets.scrubbed, secrets.generation)
         offered = asked.offered_series().each(secrets.scrubbed, secrets.generation)
         model, parameters, follows = secrets.scrubbed(
             (asked.model, asked.parameters, asked.follows)
@@ -301,7 +301,7 @@ class Kept:
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:
             self._refused[f"no answer from {message}"] = None
-            return self._told(said, code, message)
+            return self._record_reply(said, code, message)
         self._wire.end("cut")
         self._answered(self._reader.answered())
         self._log.sync()
@@ -309,9 +309,9 @@ class Kept:
 
     def refused(self, why: str) -> Serve:
         """Record that a request was refused; return the answer for it."""
-        return self._told(refusal(self._turn.asked, f"refold: {why}"), "refused", why)
+        return self._record_reply(refusal(self._turn.asked, f"refold: {why}"), "refused", why)
 
-    def _told(self, said: Serve, code: str, message: str) -> Serve:
+    def _record_reply(self, said: Serve, code: str, message: str) -> Serve:
         self.head(said.status, tuple(said.headers.items()))
         for _, content in said.pieces:
             self.chunk(content)
@@ -324,7 +324,7 @@ class Kept:
         """Record that the program left; many leave after the last text, before the end."""
         if self._turn.is_over:
             return
-        if self._is_said():
+        if self._is_whole_but_open():
             self.end()
             self._log.sync()
             return
@@ -336,7 +336,7 @@ class Kept:
             self._spending.answered(self._turn, None, self._size)
         self._log.sync()
 
-    def _is_said(self) -> bool:
+    def _is_whole_but_open(self) -> bool:
         """Return whether the answer is whole, but for the end of the connection or its stream."""
         if not self._has_begun or self._turn.asked.api == OTHER:
             return False

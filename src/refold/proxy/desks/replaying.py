@@ -126,14 +126,14 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        self.look()
+        self.scan_folder()
         asked = self._passing.read(incoming)
         if self._model and not self.matcher.has(asked):
             told = incoming.method, incoming.target, incoming.body
             target, body = with_model(*told, self._model)
             incoming = attrs.evolve(incoming, target=target, body=body)
             asked = self._passing.read(incoming)
-        plain = self._told(asked)
+        plain = self._for_log(asked)
         turn = self._passing.written(plain, incoming)
         thread = turn.thread
         asked = asked if turn.asked is plain else turn.asked
@@ -143,11 +143,11 @@ class Replaying:
         self.served += 1
         return self._served(found, turn)
 
-    def look(self) -> None:
+    def scan_folder(self) -> None:
         """Bind the commits that the client made since the last look."""
         self.bindings.see(self._made(self.bindings.as_recorded_file))
 
-    def _told(self, asked: Asked) -> Asked:
+    def _for_log(self, asked: Asked) -> Asked:
         """Return a request for the log: with recorded values."""
         return self.matcher.bound(asked)
 
@@ -242,7 +242,7 @@ class Replaying:
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         if self._on_miss == "recorded":
             if miss.is_known:
-                return self._lent(miss, turn)
+                return self._nearest_answer(miss, turn)
             self._unpaired.append(miss)
             later, gone = partial(self._paired, miss, turn), partial(self._left, miss, turn)
             return Serve(status=0, headers={}, pieces=(), instead=later, done=gone)
@@ -255,7 +255,7 @@ class Replaying:
     async def _paired(self, miss: Miss, turn: RequestUnderway) -> Serve:
         """Answer what begins a conversation, when all that is asked beside it has come."""
         await self.order.calm()
-        return self._lent(miss, turn)
+        return self._nearest_answer(miss, turn)
 
     def _left(self, miss: Miss, turn: RequestUnderway) -> None:
         """Take note that an answer is out, or that the program left before it was found."""
@@ -263,7 +263,7 @@ class Replaying:
             self._unpaired.remove(miss)
             self._gone(turn)
 
-    def _lent(self, miss: Miss, turn: RequestUnderway) -> Serve:
+    def _nearest_answer(self, miss: Miss, turn: RequestUnderway) -> Serve:
         """Answer a changed request as the same turn was answered; refuse it without such a turn."""
         found = self.matcher.lend(miss, self._unpaired)
         if miss in self._unpaired:

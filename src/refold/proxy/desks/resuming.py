@@ -60,13 +60,13 @@ class Resuming(Replaying):
         """Write down how the folder is when the command has ended."""
         self._passing.end(timed_out)
 
-    def _told(self, asked: Asked) -> Asked:
+    def _for_log(self, asked: Asked) -> Asked:
         """Return a request for the log: unchanged, as if it were the first run."""
         self.matcher.bound(asked)
         return asked
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
-        self._passing.look()
+        self._passing.scan_folder()
         self._passing.settle()
         self._continuation.served(turn, found)
         serve = super()._served(found, turn)
@@ -102,7 +102,7 @@ class Resuming(Replaying):
 
     def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         self.order.stop()
-        self._passing.look()
+        self._passing.scan_folder()
         may_ask = not self.different and self._continuation.may_ask(miss, turn)
         if self._on_miss == "live" or may_ask:
             self.live += 1

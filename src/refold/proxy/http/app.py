@@ -154,7 +154,7 @@ class Application:
                 headers = addresses.headers(found.headers, decided.redirected)
                 if decided.past is not None and _is_json(headers):
                     found = attrs.evolve(  # noqa: PLW2901 - the same, with other addresses
-                        found, chunks=_led(found.chunks, addresses, decided.past)
+                        found, chunks=_redirected(found.chunks, addresses, decided.past)
                     )
                 passing.head(found.status, headers)
                 await answer.head(found.status, headers)
@@ -200,13 +200,13 @@ class _Answer:
     async def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Begin; a `location` on this proxy, `/ROUTE/…`, is led by the word of this one."""
         raw = [
-            (name.encode("latin-1"), self._led(name, value).encode("latin-1"))
+            (name.encode("latin-1"), self._redirected(name, value).encode("latin-1"))
             for name, value in headers
         ]
         self.has_begun = True
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
-    def _led(self, name: str, value: str) -> str:
+    def _redirected(self, name: str, value: str) -> str:
         is_here = name.lower() == "location" and value.startswith("/")
         return f"/{self._word}{value}" if is_here and not value.startswith("//") else value
 
@@ -290,7 +290,7 @@ def _is_json(headers: Iterable[tuple[str, str]]) -> bool:
     return any(kind.strip().lower().endswith("json") for kind in kinds)
 
 
-async def _led(
+async def _redirected(
     chunks: AsyncIterator[bytes], addresses: Addresses, past: Callable[[str], None]
 ) -> AsyncIterator[bytes]:
     """Yield a JSON body with the proxy's addresses; a large one as it comes, which is noted."""

@@ -258,7 +258,7 @@ class _Streams:
     def served(self, incoming: Incoming, channel: str) -> Serve:
         """Return the record's answer to a request."""
         if incoming.method == "GET":
-            return self._stream([], self._told(self._beside))
+            return self._stream([], self._events(self._beside))
         if incoming.method == "DELETE":
             self._desk.left(self._party)
             return _whole(200, b"", {})
@@ -283,7 +283,7 @@ class _Streams:
         if len(ready) == wanted == 1 and last is not None and last.is_last:
             return _whole(200, last.content, {"content-type": _JSON, _SESSION: self._session})
         missing = wanted - sum(each.is_last for each in ready)
-        return self._stream(ready, self._told(queue, missing, channel) if missing else None)
+        return self._stream(ready, self._events(queue, missing, channel) if missing else None)
 
     def _stream(self, ready: Sequence[Sent], later: AsyncIterator[bytes] | None) -> Serve:
         return Serve(
@@ -293,7 +293,7 @@ class _Streams:
             later=later,
         )
 
-    async def _told(
+    async def _events(
         self, queue: asyncio.Queue[Sent], wanted: int | None = None, channel: str = ""
     ) -> AsyncIterator[bytes]:
         """Yield events as they arrive, until so many responses have been."""

@@ -51,7 +51,7 @@ class Hub:
             return self._open(json.loads(incoming.body))
         if not number.isdecimal() or int(number) >= len(self._parties):
             return Serve.json(_NOT_FOUND, {})
-        return Serve.json(_OK, packed(self._told(self._parties[int(number)], verb, incoming)))
+        return Serve.json(_OK, packed(self._dispatch(self._parties[int(number)], verb, incoming)))
 
     def _open(self, hello: dict[str, Any]) -> Serve:
         party = self._connect(Hello(**hello))
@@ -66,7 +66,7 @@ class Hub:
         names = [name for name, value in given.items() if value.startswith(self._base)]
         return {name: os.environ.get(name) for name in names} if self._base else {}
 
-    def _told(self, party: Party, verb: str, incoming: Incoming) -> Reply:
+    def _dispatch(self, party: Party, verb: str, incoming: Incoming) -> Reply:
         channel = incoming.header("x-refold-channel")
         match verb:
             case "client":

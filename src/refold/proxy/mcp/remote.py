@@ -64,7 +64,7 @@ class Remote:
 
     def learn(self, headers: Sequence[tuple[str, str]]) -> None:
         """Report headers."""
-        self._told("learn", json.dumps(list(headers)).encode(), "")
+        self._send("learn", json.dumps(list(headers)).encode(), "")
 
     def begin(self) -> Reply:
         """Return the server's first messages."""
@@ -72,27 +72,27 @@ class Remote:
 
     def client(self, content: bytes, channel: str = "") -> Reply:
         """Report a message of the client."""
-        return unpacked(self._told("client", content, channel))
+        return unpacked(self._send("client", content, channel))
 
     def server(self, content: bytes, channel: str = "") -> None:
         """Report a message of the server."""
-        self._told("server", content, channel)
+        self._send("server", content, channel)
 
     def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
         """Report that the response is missing."""
         said = {"code": code, "message": message, "result": result}
-        self._told("failed", json.dumps(said).encode(), channel)
+        self._send("failed", json.dumps(said).encode(), channel)
 
     def gone(self, channel: str) -> None:
         """Report that the client gave up."""
-        self._told("gone", b"", channel)
+        self._send("gone", b"", channel)
 
     def ended(self, left: str, exit_code: int | None = None) -> None:
         """Report the end."""
-        self._told("ended", json.dumps({"left": left, "exit_code": exit_code}).encode(), "")
+        self._send("ended", json.dumps({"left": left, "exit_code": exit_code}).encode(), "")
         self._http.close()
 
-    def _told(self, verb: str, body: bytes, channel: str) -> dict[str, Any]:
+    def _send(self, verb: str, body: bytes, channel: str) -> dict[str, Any]:
         return self._asked(f"{self._number}/{verb}", body, channel)
 
     def _asked(self, path: str, body: bytes, channel: str = "") -> dict[str, Any]:

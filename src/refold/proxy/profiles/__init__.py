@@ -86,7 +86,7 @@ def shipped_as(recorded: Profile) -> Profile:
     return attrs.evolve(found, variables=given, session=recorded.session)
 
 
-def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
+def redirected(command: Sequence[str], profile: Profile, base: str) -> list[str]:
     """Return a command with the arguments that lead it to the proxy at `base`."""
     at = _program_index(command, profile)
     if at is None or not profile.arguments:

@@ -18,7 +18,7 @@ from refold.engine.wire.parts.notation import (
     object_in,
     plain_json,
     read_json,
-    says,
+    text_of_content,
 )
 from tests.support.loops import for_each
 
@@ -149,8 +149,8 @@ def test_content_says_the_texts_of_its_parts() -> None:
     """Whatever else stands between them."""
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, 3, "b", {"refusal": "c"}]
 
-    assert says(parts) == "abc"
-    assert says({"text": "a"}) == ""
+    assert text_of_content(parts) == "abc"
+    assert text_of_content({"text": "a"}) == ""
 
 
 @for_each(

@@ -141,7 +141,7 @@ class Named(Speaker):
         self.texts[name].add(event["text"])
         self._is_over = "end" in event
 
-    def _said(self) -> None:
+    def _so_far(self) -> None:
         return None
 
 

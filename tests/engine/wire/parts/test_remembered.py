@@ -53,7 +53,7 @@ def test_a_conversation_reads_as_if_each_request_were_the_first(
 
         assert encode_sorted(found.as_json()) == encode_sorted(alone.as_json())
         assert found.tools_digest() == alone.tools_digest()
-        assert found.said_series().values == list(found.messages)
+        assert found.text_series().values == list(found.messages)
 
 
 TEXTS = st.text(alphabet='{}[]":, \n\\amesginput10.-eé\U0001f600', max_size=40)
