@@ -236,7 +236,8 @@ class Observer:
             return self._continued(asked, whose, before)
         # A run of a program beside another one is not opened by what that has open.
         beside = self._threads.in_session(whose.session)
-        opened = opener_of(asked, beside, self._threads.of(whose.above), whose.agent)
+        above, plain = self._threads.of(whose.above), self._profile.plain
+        opened = opener_of(asked, beside, above, whose.agent, plain)
         # A request that is not read (a count of tokens) has no messages.
         if opened and asked.messages and self._profile.is_aside(asked.messages[0].get("content")):
             opened = Opened(opened.thread, None, "header")

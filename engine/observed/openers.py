@@ -9,7 +9,7 @@ below each other. `observed.links` tells whether a link is confirmed later. Pure
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -55,11 +55,16 @@ class Opened:
 
 
 def opener_of(
-    asked: Asked, threads: Iterable[Thread], above: Sequence[Thread] = (), agent: str = ""
+    asked: Asked,
+    threads: Iterable[Thread],
+    above: Sequence[Thread] = (),
+    agent: str = "",
+    plain: Callable[[str], str] = str,
 ) -> Opened | None:
     """Return the conversation above a new one, and the call in it; `None` without evidence.
 
     `above` is the conversation above, or several candidates, `agent` its name, if requests have it.
+    `plain` removes from a message what is no part of a task.
     """
     threads = list(above or threads)
     results = {message.get("tool_call_id") for message in asked.messages}
@@ -78,7 +83,7 @@ def opener_of(
         if whom and not call.opened and call.delegated == whom:
             return Opened(thread, call, "header")
     waiting = [(thread, call) for thread, call in calls if call.waits]
-    first = opening(asked)
+    first = opening(asked, plain)
     said = _saying(waiting, first) or _saying(away, first)
     if said is not None:
         thread, call = said

@@ -85,7 +85,8 @@ class Profile:
     appended: Mapping[str, str] = attrs.field(factory=dict)
     """Text appended to a variable's value, whether or not the user has set it."""
     upstreams: tuple[str, ...] = ()
-    """As for `--upstream`: variables directed to the proxy, in addition to the known ones."""
+    """As for `--upstream`: variables directed to the proxy, in addition to the known ones; a
+    VARIABLE alone goes on to where it led, if the user has set it."""
     thread: tuple[str, ...] = ()
     """The places of a request's thread id; the first present is used: a header, or one with the
     member of its JSON object after a slash (`x-turn-metadata/thread_id`)."""
@@ -121,7 +122,7 @@ class Profile:
     """Tools that list files by modification time, or as threads find them: the lines of their
     results may be in any order."""
     output: str = EXACT
-    """How the output is compared by default: `exact`, `lines`, `words`, `ignore`."""
+    """How the output is compared by default: `exact`, `lines`, `words`, `letters`, `ignore`."""
     outputs: Mapping[str, str] = attrs.field(factory=dict)
     """Likewise, by words of the command: with some of them it prints events of several agents."""
 

@@ -295,11 +295,11 @@ def system_of(asked: Asked) -> str:
     return digest.of_key(said) if said else ""
 
 
-def opening(asked: Asked) -> str:
-    """Return all text before the first answer, without system prompts."""
+def opening(asked: Asked, plain: Callable[[str], str] = str) -> str:
+    """Return all text before the first answer, without system prompts, each message `plain`."""
     before = itertools.takewhile(lambda each: each.get("role") != "assistant", asked.messages)
     said = (each.get("content", "") for each in before if each.get("role") != "system")
-    return "\n".join(text_of_json(each) for each in said)
+    return "\n".join(filter(None, (plain(text_of_json(each)) for each in said)))
 
 
 def first_text(asked: Asked) -> str:

@@ -26,6 +26,7 @@ _NAMED_MAX: Final = 3
 _PARTS: Final[dict[str, Callable[[str], list[str]]]] = {
     "lines": lambda text: sorted(line.rstrip() for line in text.splitlines()),
     "words": lambda text: sorted(re.findall(r"\w+|\W", text)),
+    "letters": sorted,
 }
 """By comparison mode: the parts of the output that may be in any order."""
 
@@ -57,7 +58,8 @@ def compared(
 
 def advice(record: ObservedRecord, before: str, after: str) -> str:
     """Return what would make two texts the same that were printed, in words; empty for nothing."""
-    for how, parts in _PARTS.items():
+    for how in ("lines", "words"):  # of letters, a number may have the same as another
+        parts = _PARTS[how]
         if parts(before) == parts(after):
             why = _moved(record, before, after)
             return (

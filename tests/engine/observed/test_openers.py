@@ -6,6 +6,7 @@ import pytest
 
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
+from refold.engine.observed.profile import Profile
 from refold.engine.observed.threads import Thread, UnansweredCall, system_of
 from refold.engine.wire.parts.exchange import Asked
 from tests.support.loops import for_each
@@ -71,6 +72,18 @@ def test_what_has_evidence_of_its_own_is_linked(
     scope, call, how = _told(opener_of(asked, [_thread("0/1", *calls)])) or ("", "", "")
 
     assert (scope, f"{call} {how}") == ("0/1", expected)
+
+
+def test_a_short_brief_is_the_whole_message_but_for_what_is_no_part_of_a_task() -> None:
+    """What a profile leaves out of briefs: each message may begin with the time."""
+    asked, thread = (
+        _asked("<now>10:30</now>\n\nCount a"),
+        _thread("0/1", ("task", {"q": "Count a"})),
+    )
+    profile = Profile(name="x", left_out=("<now>[^<]*</now>",))
+
+    assert opener_of(asked, [thread]) is None
+    assert _told(opener_of(asked, [thread], plain=profile.plain)) == ("0/1", "0/1-0", "prompt")
 
 
 @for_each(

@@ -175,6 +175,15 @@ def test_two_addresses_for_one_route_are_refused(given: tuple[str, ...], said: s
     assert "http://a" not in found.values()
 
 
+def test_a_variable_of_a_profile_leads_on_to_where_it_led() -> None:
+    """Only if it is set: without it, its program does something else."""
+    usual = ("X_BASE_URL",)
+    (found,) = {*routes_of([], {"X_BASE_URL": "http://a/v1"}, usual=usual)} - {*routes_of([], {})}
+
+    assert found == Route("x_base_url", usual, "http://a/v1")
+    assert routes_of([], {}, usual=usual) == routes_of([], {})
+
+
 def test_a_variable_with_a_bad_url_is_named_and_not_repeated() -> None:
     """It may hold a password."""
     with pytest.raises(UsageError, match="OPENAI_BASE_URL") as refused:

@@ -1,5 +1,8 @@
 """Which profile a command has, and how it is led to the proxy (CONTRACT.md §16.13)."""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.profiles import profile_asking, profile_of, redirected, shipped
 from tests.support.loops import for_each
+from tests.support.upstream import Upstream
 
 URL = 'openai_base_url="http://h/w/openai"'
 
@@ -25,6 +29,8 @@ URL = 'openai_base_url="http://h/w/openai"'
         ("npx @google/gemini-cli -p hello", "Gemini CLI"),
         ("uv run adk run agent", "Google ADK"),
         ("npx @qwen-code/qwen-code -p hello", "Qwen Code"),
+        ("copilot --allow-all-tools -p hello", "GitHub Copilot CLI"),
+        ("npx @mariozechner/pi-coding-agent -p hello", "pi"),
         ("python agent.py codex", ""),
         ("grep claude notes.txt", ""),
         ("echo claude", ""),
@@ -48,6 +54,8 @@ def test_a_command_is_known_by_its_program(command: str, name: str) -> None:
         ("google-genai-sdk/2.34.0 gl-python/3.11.7 google-adk/2.13.0", "", "Google ADK"),
         ("OpenAI/Python 2.20.0", "You are like claude-cli/2.1.197", ""),
         ("QwenCode/0.15.10 (linux; x64)", "You are Qwen Code", "Qwen Code"),
+        ("OpenAI/JS 5.20.1", "You are the GitHub Copilot CLI, a terminal", "GitHub Copilot CLI"),
+        ("OpenAI/JS 6.26.0", "You are an expert coding assistant operating inside pi, a", "pi"),
     ],
 )  # fmt: skip
 def test_a_program_is_known_by_what_it_asks(user_agent: str, system: str, name: str) -> None:
@@ -99,6 +107,28 @@ def test_arguments_lead_a_command_that_reads_no_variable(
 ) -> None:
     """Behind the program's name."""
     assert redirected(command, profile_of(command), "http://h/w") == expected
+
+
+_FETCHES = """
+const urls = ["https://api.openai.com/v1/responses", "https://api.anthropic.com/v1/messages"];
+await fetch(urls[0], {method: "POST", body: "1"});
+await fetch(new URL(urls[1]), {method: "POST", body: "2"});
+await fetch(new Request(urls[1], {method: "POST", body: "3"}));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_requests_of_pi_to_a_provider_go_to_where_the_variables_lead() -> None:
+    """It names the providers' addresses itself: by a text, a URL or a request."""
+    (profile,) = (each for each in shipped() if each.name == "pi")
+    with Upstream([]) as upstream:
+        given = {**os.environ, **profile.appended, **upstream.environment()}
+        words = ["node", "--input-type=module", "-e", _FETCHES]
+        subprocess.run(words, env=given, check=True)
+
+    assert [(one.path, one.raw) for one in upstream.received] == [
+        ("/v1/responses", b"1"), ("/v1/messages", b"2"), ("/v1/messages", b"3"),
+    ]  # fmt: skip
 
 
 def test_a_profile_can_be_named_and_turned_off(tmp_path: Path) -> None:

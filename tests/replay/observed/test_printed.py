@@ -58,7 +58,7 @@ def test_lines_are_suggested_before_words(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("output", ["lines", "words"])
+@pytest.mark.parametrize("output", ["lines", "words", "letters"])
 def test_a_changed_word_is_a_difference_in_any_order(output: str, tmp_path: Path) -> None:
     """And so are blanks between words, and a word that is there twice."""
     log = record(tmp_path / "a.jsonl", talk(*MESSAGES), output=_end("one two\nthree\n"))
@@ -68,6 +68,7 @@ def test_a_changed_word_is_a_difference_in_any_order(output: str, tmp_path: Path
         return replayed(log, asked, output=_end(text), how=output).identical
 
     assert said("three\none two\n")
-    assert said("two one\nthree\n") == (output == "words")
+    assert said("two one\nthree\n") == (output != "lines")
+    assert said("ttwhro oeen\ne\n") == (output == "letters")
     for text in ("three\none twx\n", "three\none  two\n", "three\none two two\n", "three\n"):
         assert not said(text), text

@@ -102,13 +102,14 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "metavar": "RULE", "multiple": True,
         "help": "Do not compare a part of requests, model:*/parameters/user; text that matches, "
         "text:REGEX; files at the end, file:GLOB; the order of adjacent user messages that begin "
-        "like order:REGEX; or the order of what the command prints, output:words or output:lines, "
-        "or none of it, output:ignore.",
+        "like order:REGEX; or the order of what the command prints, output:words, output:lines "
+        "or output:letters, or none of it, output:ignore.",
     },
     "--profile": {
         "metavar": "NAME", "default": "",
         "help": "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
-        "google-adk, langgraph, none, or FILE.py:NAME; by default, detected.",
+        "qwen-code, copilot, pi, google-adk, langgraph, none, or FILE.py:NAME; by default, "
+        "detected.",
     },
     "--copy": {
         "metavar": "RULE", "multiple": True,
@@ -122,7 +123,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 _SHARED: Final = ("--upstream", "--volatile", "--profile")
 _FOLDERS: Final = ("none", "recorded", "today")
-_OUTPUT: Final = ("ignore", "words", "lines", "exact")
+_OUTPUT: Final = ("ignore", "letters", "words", "lines", "exact")
 
 
 @attrs.frozen(kw_only=True)

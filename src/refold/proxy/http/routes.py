@@ -7,7 +7,7 @@ them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -39,7 +39,8 @@ def routes_of(
     Each of `upstreams` is `URL` (for all known ones), `openai=URL`, `anthropic=URL`, or
     `VARIABLE=URL`, also for a client of another provider.  Without one, a known route leads to
     where its variables did in `environment` (default: this process's), else to the provider: of
-    Bedrock, to the region that it names. `usual` are a profile's, which `upstreams` replace.
+    Bedrock, to the region that it names. `usual` are a profile's, which `upstreams` replace; one
+    that is only a VARIABLE leads to where it did in `environment`, if it is set.
     `moved` are known ones that lead nowhere by default.
 
     Raises:
@@ -52,7 +53,7 @@ def routes_of(
         if count > 1:
             raise UsageError(f"--upstream: two URLs for {name or 'all'}: pass only the one to use")
     own.sort(key=lambda each: bool(_named(each)[0]))  # one for a route holds beside one for all
-    for upstream in (*usual, *own):
+    for upstream in (*_set_here(usual, environment), *own):
         name, url = _named(upstream)
         if not name:
             for route in known_routes():
@@ -204,6 +205,15 @@ def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
         before = os.environ.get(name, "")
         found[name] = ",".join(filter(None, (before, "127.0.0.1", "localhost")))
     return found
+
+
+def _set_here(upstreams: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield upstreams, a VARIABLE alone with its value, if it has one."""
+    for each in upstreams:
+        if not re.fullmatch(_VARIABLE, each):
+            yield each
+        elif environment.get(each):
+            yield f"{each}={environment[each]}"
 
 
 def _named(upstream: str) -> tuple[str, str]:

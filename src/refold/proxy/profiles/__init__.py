@@ -1,6 +1,7 @@
 """Profiles of agent programs, one a file; which of them a command is.
 
-    claude_code, codex, opencode, aider, gemini_cli, qwen_code, google_adk, langgraph
+    claude_code, codex, opencode, aider, gemini_cli, qwen_code, copilot, pi, google_adk, langgraph
+    of_node    what programs of Node run first
 
 To add one: a file with a `PROFILE` like the others, and its name in `NAMES`. Try it on the real
 program: record it, replay it from another folder, add what differs as narrowly as it goes.
@@ -22,8 +23,8 @@ from refold.engine.ports.programs import load, reference_from
 from refold.engine.wire.apis import known_routes
 
 NAMES: Final = (
-    "claude_code", "codex", "opencode", "aider", "gemini_cli", "qwen_code", "google_adk",
-    "langgraph",
+    "claude_code", "codex", "opencode", "aider", "gemini_cli", "qwen_code", "copilot", "pi",
+    "google_adk", "langgraph",
 )  # fmt: skip
 NONE: Final = "none"
 

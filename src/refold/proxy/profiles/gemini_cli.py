@@ -1,9 +1,9 @@
 """Gemini CLI (tried: 0.61.0)."""
 
-import base64
 from typing import Final
 
 from refold.engine.observed.profile import Profile
+from refold.proxy.profiles.of_node import first_running
 
 _WITH_A_KEY: Final = """
 const given = process.env, flag = `--import=${import.meta.url}`;
@@ -24,10 +24,7 @@ PROFILE: Final = Profile(
     name="Gemini CLI",
     commands=("gemini", "@google/gemini-cli"),
     works_on_folder=True,
-    appended={
-        "NODE_OPTIONS": "--import=data:text/javascript;base64,"
-        + base64.b64encode(_WITH_A_KEY.encode()).decode()
-    },
+    appended=first_running(_WITH_A_KEY),
     asks_as=("GeminiCLI",),
     hands_over={"invoke_agent": ("agent_name",)},
     left_out=(
