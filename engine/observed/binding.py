@@ -140,6 +140,8 @@ _NOW_PLACE: Final = ValuePlace.parsed(
 )
 """The time at which an agent asks: only one of the day of its own run, or of the day beside it."""
 _BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE)
+_TIMELESS: Final = "timeless"
+"""Beside the places of a text: that its time of asking is not looked at."""
 _UUID: Final = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
@@ -343,6 +345,8 @@ class Bindings:
         self._places = (*places, *_BUILT_IN, *_uuids_below(recorded or {}, now or {}))
         was_day, now_day = (_day(each.get("date", "")) for each in (recorded or {}, now or {}))
         self._days = was_day, now_day
+        self._times: dict[str, str] = {}
+        """A mark for each time of asking that was ignored, of either run."""
         self._file_names = FileNames(self._days)
         pairs = list(_own_pairs(recorded or {}, now or {}))
         self._was: dict[str, set[tuple[str, int]]] = {}
@@ -483,6 +487,11 @@ class Bindings:
             self._in_text.cache_clear()
         self._known = joined
         self._passed |= {(each.rule, each.recorded, each.now) for each in joined.passed}
+        for one in joined.passed:
+            if one.rule == _NOW_PLACE.rule and one.now not in self._times:
+                name = self._times.setdefault(one.recorded, f"[time {len(self._times)}]")
+                self._times[one.now] = name
+                self._marked_text.cache_clear()
 
     def see(self, made: Iterable[MadeObject]) -> None:
         """Take commits and tags that the current run made since the last call."""
@@ -615,8 +624,7 @@ class Bindings:
         return [self._places[int(number)] for number in mark.split(",") if number.isdigit()]
 
     def _are_of_their_days(self, was: str, now: str) -> bool:
-        days = zip(self._days, (_day(was), _day(now)), strict=True)
-        return all(a is not None and b is not None and abs((a - b).days) <= 1 for a, b in days)
+        return all(map(_is_beside, self._days, (_day(was), _day(now))))
 
     def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
         """Return the place of a token; `None` if it has none."""
@@ -655,11 +663,14 @@ class Bindings:
         """Likewise, of a text that may be long; it is not remembered."""
         return self._in_text_anew(text, self._recorded_of)
 
-    def plain(self, asked: Asked) -> Asked:
-        """Return a request with a mark for each value that its place lets be another one."""
-        known, messages = _Wheres(), []
+    def plain(self, asked: Asked, *, timeless: bool = False) -> Asked:
+        """Return a request with a mark for each value that its place lets be another one.
+
+        A time of asking has one if it was ignored, or in a `timeless` request.
+        """
+        known, messages, when = _Wheres(), [], (_TIMELESS,) if timeless else ()
         for message in asked.messages:
-            marked = self._marked(_rest(message), known.of(message))
+            marked = self._marked(_rest(message), known.of(message).union(when))
             if calls := message.get("tool_calls"):
                 marked["tool_calls"] = [self._marked(call, _called(call)) for call in calls]
             messages.append(marked)
@@ -701,7 +712,9 @@ class Bindings:
 
     def _mark(self, mark: str, token: str, where: frozenset[str]) -> str:
         place = self._place_of(mark, where)
-        if place is not None and place is not _NOW_PLACE:
+        if place is _NOW_PLACE:
+            return "[time]" if _TIMELESS in where else self._times.get(token, token)
+        if place is not None:
             return f"[{place.kind}]"
         is_date = mark == _DATE or token[:1].isdigit()
         date = self._commits.dates.get(_moment_of(token)) if is_date else None
@@ -793,6 +806,11 @@ def _day(text: str) -> date | None:
     with contextlib.suppress(ValueError):
         return date.fromisoformat(text[:10])
     return None
+
+
+def _is_beside(one: date | None, other: date | None) -> bool:
+    """Return whether two days are the same, or follow each other."""
+    return one is not None and other is not None and abs((one - other).days) <= 1
 
 
 def _uuids_below(*noted: Mapping[str, str]) -> Iterator[ValuePlace]:

@@ -93,7 +93,7 @@ class ObservedCalls(RunCalls):
         found: dict[str, tuple[str, str]] = {}
         for turn in record.turns:
             if turn.scope not in found:
-                plain = self._plain(turn.asked)
+                plain = self._plain(turn.asked, timeless=True)
                 opening = [self._without_ids(turn.scope, each) for each in plain.messages]
                 first = digest.of_key([plain.api, plain.model, *opening])
                 found[turn.scope] = (record.agents.get(turn.scope, ""), first)
@@ -166,9 +166,10 @@ class ObservedCalls(RunCalls):
         messages = tuple(self._without_ids(turn.scope, each) for each in asked.messages)
         return attrs.evolve(asked, messages=messages)
 
-    def _plain(self, asked: Asked) -> Asked:
+    def _plain(self, asked: Asked, *, timeless: bool = False) -> Asked:
         plain = self._settled(asked)
-        return self._bindings.plain(self._bindings.as_recorded(plain) if self._is_now else plain)
+        asked = self._bindings.as_recorded(plain) if self._is_now else plain
+        return self._bindings.plain(asked, timeless=timeless)
 
     def _value(self, value: Any) -> Any:
         return self._bindings.as_recorded_value(value) if self._is_now else value

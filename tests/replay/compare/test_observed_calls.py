@@ -64,6 +64,46 @@ def test_values_are_bound_though_a_server_draws_the_ids_of_calls_anew(tmp_path: 
     assert any("1 id" in note for note in found.notes)
 
 
+def test_the_time_of_asking_is_no_difference_and_hides_none(tmp_path: Path) -> None:
+    """Each subagent's task begins with it, in the form of its own day."""
+    one, other = lead("c1", "c2"), lead("x-91", "x-77")
+
+    def told(day: str, *order: int, eat: str = EAT) -> list[Exchange]:
+        briefs = (eat, "fish hall"), (WALK, "Fløyen")
+        begun = [guide(f"<now>{day}T10:00:0{n}.5Z</now>\n{briefs[n][0]}", briefs[n][1])
+                 for n in order]  # fmt: skip
+        return [exchange for each in begun for exchange in each]
+
+    def count(day: str, log: list[Exchange]) -> int:
+        then = "2026-11-22"
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        recorded = [one[0], *told(then, 0, 1), one[1]]
+        was = record(folder / "a.jsonl", recorded, noted={"date": then})
+        return diff(was, record(folder / "b.jsonl", log, noted={"date": day})).count
+
+    day = "2027-01-03"
+    assert count(day, [other[0], *told(day, 1, 0), other[1]]) == 0
+    assert count(day, [other[0], *told(day, 1, 0, eat="Find an inn"), other[1]]) > 0
+    assert count(day, [other[0], *told("2026-12-24", 1, 0), other[1]]) > 0
+
+
+def test_output_is_compared_as_in_a_replay(tmp_path: Path) -> None:
+    """In the order that the profile says, and without what its places leave out."""
+    profile = Profile(name="mine", output="words", places=(r"printed measure took (\d+) s",))
+
+    def count(now: str) -> int:
+        folder = tmp_path / now[:8]
+        logs = [
+            record(folder / f"{name}.jsonl", lead("c1", "c2"), profile=profile,
+                   output={"exit_code": 0, "stdout": text, "stdout_bytes": len(text)})
+            for name, text in (("a", "six and four, took 5 s\n"), ("b", now))
+        ]  # fmt: skip
+        return diff(*logs).count
+
+    assert count("four and six, took 12 s\n") == 0
+    assert count("five and four, took 12 s\n") > 0
+
+
 def test_results_that_changed_places_are_a_difference(tmp_path: Path) -> None:
     """An id still says which result belongs to which call."""
     one = lead("c1", "c2")
