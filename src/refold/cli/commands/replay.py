@@ -110,7 +110,8 @@ refused), 0.
     "--volatile", metavar="RULE", multiple=True,
     help="Do not compare a part, tool:fetch/arguments/ts; with -- COMMAND, also text that matches, "
     "text:REGEX, files, file:GLOB, the order of adjacent user messages that begin like "
-    "order:REGEX, or the order of the output, output:words, output:lines, or output:ignore.  Lists "
+    "order:REGEX, or the order of the output, output:words, output:lines, output:letters, or "
+    "output:ignore.  Lists "
     "what it ignored.",
 )  # fmt: skip
 @json_option
