@@ -32,7 +32,7 @@ from tests.support.watched import (
 
 PROFILES = {each.name: each for each in shipped()}
 TOUCHED = {
-    "GitHub Copilot CLI": ("<shellId: 4 completed",),
+    "GitHub Copilot CLI": ("<shellId: 4 completed", "(model: gpt-5-mini) count 8s\n"),
     "Claude Code": (
         f'"device_id":"{"0dcc15c9" * 8}"',
         "cc_version=2.1.197.a3f;",

@@ -13,5 +13,8 @@ PROFILE: Final = Profile(
     hands_over={"task": ("name", "description", "agent_type")},
     left_out=(r"<current_datetime>[^<]*</current_datetime>",),
     output="letters",  # it prints answers of parallel agents as these come, a few letters each
-    places=(r"result:bash measure <shellId: (\d+) ",),  # counted over all agents
+    places=(
+        r"result:bash measure <shellId: (\d+) ",  # counted over all agents
+        r"printed text \(model: [\w.-]+\) [^\n]{0,200}?( \d+s|)\n",  # of a subagent that took long
+    ),
 )
