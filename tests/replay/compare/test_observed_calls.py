@@ -87,23 +87,6 @@ def test_the_time_of_asking_is_no_difference_and_hides_none(tmp_path: Path) -> N
     assert count(day, [other[0], *told("2026-12-24", 1, 0), other[1]]) > 0
 
 
-def test_output_is_compared_as_in_a_replay(tmp_path: Path) -> None:
-    """In the order that the profile says, and without what its places leave out."""
-    profile = Profile(name="mine", output="words", places=(r"printed measure took (\d+) s",))
-
-    def count(now: str) -> int:
-        folder = tmp_path / now[:8]
-        logs = [
-            record(folder / f"{name}.jsonl", lead("c1", "c2"), profile=profile,
-                   output={"exit_code": 0, "stdout": text, "stdout_bytes": len(text)})
-            for name, text in (("a", "six and four, took 5 s\n"), ("b", now))
-        ]  # fmt: skip
-        return diff(*logs).count
-
-    assert count("four and six, took 12 s\n") == 0
-    assert count("five and four, took 12 s\n") > 0
-
-
 def test_results_that_changed_places_are_a_difference(tmp_path: Path) -> None:
     """An id still says which result belongs to which call."""
     one = lead("c1", "c2")
