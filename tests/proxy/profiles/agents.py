@@ -110,6 +110,8 @@ class Agent:
     """Likewise, the agent."""
     own: tuple[Rule, ...] = ()
     """What its models say, if that is something else."""
+    hides_home: bool = False
+    """Whether its commands do not see the user's settings of git."""
     rules: str = "AGENTS.md"
     """The file in its folder that instructs it."""
     script: str = RULES
@@ -224,6 +226,7 @@ AGENTS: Final[dict[str, Agent]] = {
     "gemini-cli": Agent(
         title="Gemini CLI", version=("gemini", "--version"), key="GEMINI_API_KEY",
         words=lambda task: ["gemini", "--skip-trust", "-y", "-p", task], rules="GEMINI.md",
+        hides_home=True, apart=".",
         reads=function("read_file", "file_path"), runs=function("run_shell_command", "command"),
         hands=function("invoke_agent", "prompt", agent_name="generalist"),
         ends=lambda said: Call(
@@ -248,7 +251,7 @@ AGENTS: Final[dict[str, Agent]] = {
     ),
     "aider": Agent(
         title="aider", version=("aider", "--version"), words=_aider, rules="CONVENTIONS.md",
-        own=_AIDER, apart="below",
+        own=_AIDER, apart="~/below",
     ),
     "continue": Agent(
         title="Continue", version=("cn", "--version"),

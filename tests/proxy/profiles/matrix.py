@@ -94,7 +94,7 @@ class Try:
     root: Path
     upstream: Upstream | None = None
 
-    def folder(self, name: str, kind: str = "") -> Path:
+    def folder(self, name: str, kind: str = "", *, user: str = "Ann") -> Path:
         """Return a repository to work in, made once: plain, with a submodule, or a worktree."""
         path = self.root / name
         if path.exists():
@@ -109,6 +109,9 @@ class Try:
         if kind == "submodule":
             _git(made, f"-c protocol.file.allow=always submodule --quiet add {self.lib()} lib")
         _committed(made)
+        if self.agent.hides_home:
+            _git(made, f"config user.name {user}")
+            _git(made, f"config user.email {user}@refold.test")
         if kind == "worktree":
             _git(made, f"worktree add -q -b work {path}")
         return path
@@ -207,7 +210,7 @@ class Try:
         tasks = [*TASKS] if self.agent.hands else []
         briefs = sorted(each.brief for each in found)
         _expect(briefs == tasks, f"the tree has {len(found)} subagents, with other tasks")
-        _expect(all(each.usage.input_tokens for each in found), "a subagent without tokens")
+        _expect(all(each.usage.input_tokens or each.usage.untold for each in found), "no tokens")
         _expect(_git(folder, "rev-list --count HEAD") == "2", "the agent has made no commit")
 
     def _replay(self) -> None:
@@ -215,7 +218,7 @@ class Try:
 
     def _folder(self) -> None:
         self.recorded()
-        self.replay("a.jsonl", self.folder("there/below"), user="Bob")
+        self.replay("a.jsonl", self.folder("there/below", user="Bob"), user="Bob")
 
     def _mount(self) -> None:
         _expect_here(os.geteuid() == 0 and shutil.which("unshare") is not None, "no mounts")

@@ -109,6 +109,15 @@ def test_arguments_lead_a_command_that_reads_no_variable(
     assert redirected(command, profile_of(command), "http://h/w") == expected
 
 
+def test_instructions_of_a_folder_are_no_task_of_codex() -> None:
+    """It puts them before the task, in a message of the user."""
+    (profile,) = (each for each in shipped() if each.name == "Codex")
+    kept = Profile.in_rules({"profile": profile.as_json()})
+    said = "# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nBe brief.\n\n</INSTRUCTIONS>"
+
+    assert kept.plain(f"{said}<environment_context>\n<cwd>/x</cwd></environment_context>") == ""
+
+
 _FETCHES = """
 const urls = ["https://api.openai.com/v1/responses", "https://api.anthropic.com/v1/messages"];
 await fetch(urls[0], {method: "POST", body: "1"});

@@ -1,4 +1,4 @@
-"""Codex (tried: 0.169.0), which does not read OPENAI_BASE_URL."""
+"""Codex (tried: 0.171.0), which does not read OPENAI_BASE_URL."""
 
 from typing import Final
 
@@ -27,7 +27,10 @@ PROFILE: Final = Profile(
     agent=("x-codex-turn-metadata/agent_name",),
     session=("x-codex-turn-metadata/session_id", "session-id"),
     hands_over={"spawn_agent": ("task_name",)},
-    left_out=(r"<environment_context>[\s\S]*?</environment_context>",),
+    left_out=(
+        r"<environment_context>[\s\S]*?</environment_context>",
+        r"# AGENTS\.md instructions for [\s\S]*?</INSTRUCTIONS>",
+    ),
     failures=(
         r"(collab spawn|exec_command|write_stdin|apply_patch verification) failed: ",
         r"Script failed\n|unsupported call: |failed to parse function arguments: |aborted by user",
