@@ -193,10 +193,9 @@ class _Conversation:
 
 def no_messages(found: object) -> UsageError:
     """Return the error for `found`, passed as messages or as one of them."""
-    return UsageError(
-        f"messages is a list of {{role, content}} objects, found {type(found).__name__} "
-        f"{found!r:.60}"
-    )
+    seen = "; pass its .message" if hasattr(found, "message") else f" {found!r:.60}"
+    expected = "messages is a list of {role, content} objects"
+    return UsageError(f"{expected}, found {type(found).__name__}{seen}")
 
 
 def _numbers(value: Json, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], float]]:

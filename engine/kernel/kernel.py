@@ -1100,7 +1100,7 @@ def _of_call(error: ToolError | ModelError, pending: Pending) -> ToolError | Mod
 
 def _check_delegation(delegation: object) -> None:
     if not isinstance(delegation, Delegation):
-        what = "a child is asked for as run.delegate(refold.Delegation(program=…))"
+        what = "start a child with run.delegate(refold.Delegation(program=…)), or run.start(…)"
         raise UsageError(f"{what}; found {kind_of(delegation)}")
 
 

@@ -113,6 +113,10 @@ def _checked(program: Program) -> Program:
     try:
         signature.bind(None, None)
     except TypeError:
+        if hasattr(program, "effect"):
+            raise ProgramNotFound(
+                program_name(program), "a tool, not a program, which takes (run, input)"
+            ) from None
         raise ProgramRefused(program_name(program), str(signature)) from None
     return program
 
@@ -310,8 +314,11 @@ def _module(source: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise ProgramNotFound(source, f"{error}; sys.path starts with {sys.path[:2]}") from None
     except (Exception, SystemExit) as error:  # a script without a guard may end the process
+        advice = ""
+        if "relative import" in str(error):
+            advice = "; pass it as a module of its package, PACKAGE.MODULE:NAME"
         raise ProgramNotFound(
-            source, f"importing it raised {type(error).__name__}: {error}"
+            source, f"importing it raised {type(error).__name__}: {error}{advice}"
         ) from error
     finally:
         _importing.file = before

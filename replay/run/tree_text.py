@@ -43,7 +43,7 @@ _ADVICE: Final = {
     r"'ModelReply'|'dict' object has no attribute 'content'": 'write `reply.message["content"]`; '
     'its calls are `reply.message.get("tool_calls")`',
     r"'method' object is not subscriptable": 'call it: `run.environment("NAME")`, not `[…]`',
-    r"found (async_)?generator": "a program cannot `yield`: return the result instead",
+    r"found async_generator": "a program cannot `yield`: return the result instead",
     r"'(NoneType|bool|int|float|str|list|dict)' object has no attribute "
     r"'(tool|model|delegate|start|join|now|ask)'": "a program is called as program(run, input)",
     r"<ContextVar name=": "a tool does not see the program's context variables: pass their values "

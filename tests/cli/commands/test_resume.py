@@ -163,6 +163,7 @@ def test_a_suspended_run_is_five_and_says_how_to_answer(asked: Path, invoke: Inv
         ["--answer", "0/1#1=@missing.json"],
         ["--settle", "0#9=retry"],
         ["--settle", "0#4=maybe"],
+        ["--settle", "0/1#1=retry"],
     ],
 )
 def test_what_fits_nothing_is_usage(options: list[str], asked: Path, invoke: Invoke) -> None:
@@ -679,7 +680,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
     jsonschema.validate(document, schema("resume-command"))
     assert (done.exit_code, document["served"], document["live"], asked) == (5, 1, 1, 1)
     assert (none.exit_code, both.exit_code) == (2, 2)
-    assert "no agent has this name: 0/1 (the weather desk), 0/2" in none.stderr
+    assert "no agent has this name: 0/1 (conversation 1), 0/2" in none.stderr
     assert "--again cannot be used with" in both.stderr
 
 

@@ -383,3 +383,16 @@ def test_a_file_that_was_edited_within_a_second_is_read_anew(tmp_path: Path) -> 
         said.append(ran.stdout)
 
     assert said == ["one\n", "two\n"]
+
+
+def test_a_wrong_place_is_told_from_a_program_with_what_to_pass(tmp_path: Path) -> None:
+    """A tool is none, and a file of a package is a module of it."""
+    (tmp_path / "tools.py").write_text(
+        "import refold\n@refold.tool(effect='reads')\ndef get(x: int) -> int:\n    return x\n"
+    )
+    (tmp_path / "part.py").write_text("from . import other\n")
+
+    with pytest.raises(ProgramNotFound, match="a tool, not a program"):
+        load_program(f"{tmp_path / 'tools.py'}:get")
+    with pytest.raises(ProgramNotFound, match="a module of its package"):
+        load_program(f"{tmp_path / 'part.py'}:main")

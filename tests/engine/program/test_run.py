@@ -582,9 +582,9 @@ async def _cancelled_text(run: Run) -> Any:
 MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (
         lambda run: run.delegate("x"),
-        "run.delegate(refold.Delegation(program=…)); found str",
+        "found str",
     ),
-    (lambda run: run.start(_nothing), "refold.Delegation(program=…)); found function"),
+    (lambda run: run.start(_nothing), "found function"),
     (lambda run: run.join([1]), "run.start returned, one by one: run.join(*children); found"),
     (lambda run: run.join_first(), "run.join_first() was given no child"),
     (lambda run: run.join_first("x"), "takes what run.start returned; found str"),

@@ -272,6 +272,10 @@ def _once(log: Path, given: Given, decisions: Decisions, answers: dict[str, Any]
     tools = _tools(given, start)
     known = {tool.name: tool for tool in tools}
     results = decisions.results()
+    asked = {each.key for each in open_ends(log).questions} if decisions.settled else set()
+    for key in (each.partition("=")[0].strip() for each in decisions.settled):
+        if key in asked:
+            raise UsageError(f"--settle {key}: this is a question; pass --answer '{key}=JSON'")
     called = {each.key: each.tool for each in open_ends(log).doubts} if results else {}
 
     def fits(key: str, result: Json) -> None:
