@@ -134,7 +134,7 @@ READ: Final = {
     ("diff", "a"), ("diff", "b"), ("ls", "--diff"), ("ls", "places"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("mcp", "folder"), ("demo", "path"),
     ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
-    ("run", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
+    ("run", "--config"), ("mcp", "--root"), ("mcp", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
 }  # fmt: skip
 """Parameters that name what is only read; what `run` and `resume` do in `--root` its tools do."""
 
@@ -489,7 +489,7 @@ def test_4_9_what_cannot_be_written_whole_leaves_nothing(
 
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", _FAULTY, fault, *map(str, words(folder, out))],
+            [sys.executable, "-B", "-c", _FAULTY, fault, *map(str, words(folder, out))],
             stderr=subprocess.PIPE,
         )
         for out, words in rows.items()
