@@ -21,10 +21,10 @@ PARTIAL: Final = {
     "refold.cli.commands.show._THERE": "the states in which a log is read",
     "refold.cli.commands.show._WORDS": "the states of which more is said",
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",
-    "refold.proxy.copies.applying._UNKNOWN": "the contents of others are on record",
     "refold.replay.bulk.executors.BAD": "the results that end with an exit code",
     "refold.replay.compare.observed_calls._OWN": "what a call alone differs in",
-    "refold.replay.explain.naming._OPPOSITE": "the categories that have an opposite",
+    "refold.engine.workspace.contents._IN_NO_TREE": "the others are files and folders of a tree",
+    "refold.replay.run.opened_run._READ": "the states in which there is nothing to read",
     "refold.replay.explain.run_on._COMPLETED_BY": "a child is completed by its outcome",
     "refold.replay.partial.drift_report._WORDS": "nothing is said of what is the same",
     "refold.replay.reexecute.comparison._OF_ORDER": "the categories that an order can explain",
@@ -114,4 +114,4 @@ def test_what_is_said_to_be_partial_is_there() -> None:
 def test_the_lists_and_tables_are_found() -> None:
     assert {"Status", "Durability", "Category", "Result", "CallKind"} <= set(_lists().values())
     assert "refold.engine.log.writer.SYNCED_EACH" in _tables()
-    assert "refold.replay.explain.naming._OPPOSITE" in _incomplete(), "a partial one is noticed"
+    assert "refold.replay.bulk.executors.BAD" in _incomplete(), "a partial one is noticed"

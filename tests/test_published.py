@@ -33,7 +33,7 @@ def test_the_action_describes_each_log_that_differs(
     summary.touch()
     given = {
         "LOGS": "kept",
-        "ARGUMENTS": "--program app.py:main --jobs 1",
+        "ARGUMENTS": "--program app.py:main --limit jobs=1",
         "GITHUB_STEP_SUMMARY": str(summary),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }

@@ -40,7 +40,6 @@ from refold.engine.observed.openers import (
 )
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
-from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import LATER, Asked
 from refold.engine.wire.parts.kept_answers import IDS
 
@@ -308,6 +307,8 @@ class Observer:
 
     def _served(self, turn: RequestUnderway, message: dict[str, Any], cause: int) -> None:
         """Record the tool calls that a server made itself: the answer shows their results, too."""
+        from refold.engine.wire.apis import FORMATS  # noqa: PLC0415 - readers of logs need none
+
         row = FORMATS.get(turn.asked.api)
         original = (message.get("provider") or {}).get(turn.asked.api)
         for call in row.served(original) if row is not None else ():

@@ -134,7 +134,8 @@ READ: Final = {
     ("diff", "a"), ("diff", "b"), ("ls", "--diff"), ("ls", "places"), ("push", "runs"),
     ("push", "store"), ("pull", "store"), ("view", "place"), ("mcp", "folder"), ("demo", "path"),
     ("mcp-proxy", "--replay"), ("run", "agent"), ("run", "--root"),
-    ("run", "--config"), ("mcp", "--root"), ("mcp", "--config"), ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
+    ("run", "--config"), ("mcp", "--root"), ("mcp", "--config"),
+    ("resume", "--agent"), ("resume", "--root"), ("resume", "--config"),
 }  # fmt: skip
 """Parameters that name what is only read; what `run` and `resume` do in `--root` its tools do."""
 

@@ -28,7 +28,7 @@ async def child(_run: refold.Run, number: int) -> int:
     [
         (lambda: api.Limits(timeout=10), "timeout", "timeout_seconds"),
         (lambda: api.Delegation(program=child, inputs=1), "inputs", "input"),
-        (lambda: api.Policy(summary=1), "summary", "summary_bytes"),
+        (lambda: Policy(summary=1), "summary", "summary_bytes"),  # type: ignore[call-arg]
         (lambda: api.Redaction(secret=[]), "secret", "secrets"),
         (lambda: api.Sources(child=1), "child", "children"),
         (lambda: api.record(child, 1, label={}), "label", "labels"),

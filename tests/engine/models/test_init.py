@@ -11,7 +11,9 @@ import refold.engine.models as package
 def test_every_public_name_is_there() -> None:
     """What `dir` lists can be had, and nothing else is made up."""
     for name in dir(package):
-        assert getattr(package, name).__module__.startswith("refold.engine.models.")
+        assert getattr(package, name).__module__.startswith(
+            ("refold.engine.models.", "refold.engine.ports.")
+        )
     with pytest.raises(AttributeError, match="Nothing"):
         _ = package.Nothing  # type: ignore[attr-defined]
 
