@@ -8,7 +8,6 @@ this one is killed. Rules: CONTRACT.md §16.20.
 
 import contextlib
 import errno
-import fcntl
 import functools
 import os
 import shutil
@@ -22,7 +21,15 @@ import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.log.blobs import digest_only
-from refold.engine.log.descriptors import CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK, write_all
+from refold.engine.log.descriptors import (
+    CLOEXEC,
+    DIRECTORY,
+    LOCKS,
+    NOFOLLOW,
+    NONBLOCK,
+    flock,
+    write_all,
+)
 from refold.engine.workspace import paths
 from refold.engine.workspace.git import blob_id
 from refold.engine.workspace.tree import TreeEntry
@@ -243,16 +250,17 @@ def restore(
 def scratch_folder() -> Iterator[Path]:
     """Yield a temporary folder, and remove it afterwards, with those of dead processes."""
     top = Path(tempfile.gettempdir())
-    for each in top.glob(f"{_SCRATCH}*"):
+    for each in top.glob(f"{_SCRATCH}*") if LOCKS else ():
         with contextlib.suppress(OSError):  # another process removes it
             if each.lstat().st_uid != os.getuid():
                 continue
         with contextlib.suppress(OSError), (each / _LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(lock.fileno())
             _remove(each)
     work = Path(tempfile.mkdtemp(prefix=_SCRATCH)).resolve()
     with (work / "new").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if LOCKS:
+            flock(lock.fileno(), waits=True)
         (work / "new").rename(work / _LOCK)  # nobody takes it before it is locked
         try:
             yield work
