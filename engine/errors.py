@@ -1,5 +1,7 @@
 """Every error that Refold raises.
 
+::
+
     RefoldError
       UsageError                 you called it wrongly; nothing has happened yet
         LogExists                a log is never overwritten
@@ -796,7 +798,7 @@ class LogUnsealed(Detailed, LogError):
 
     path: str
     standing: str
-    """How the run stands, in words: `running`, `waits for you: May I?`."""
+    """How the run stands, in words, with the question if it waits for a person."""
 
     _text = "{path} has no run.finished entry: {standing}"
 
