@@ -105,9 +105,12 @@ def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage
 
 
 def _summary(finished: RunFinished) -> str:
-    if finished.summary is not None:
-        return finished.summary
-    return "" if finished.output is None else text_of_json(finished.output)
+    return summary_of(finished.output) if finished.summary is None else finished.summary
+
+
+def summary_of(output: Json) -> str:
+    """Return the text for a parent of an output without a summary of its own; empty for `null`."""
+    return "" if output is None else text_of_json(output)
 
 
 def outcome_of(

@@ -67,8 +67,7 @@ class DiffCause(Document):
     def key(self) -> tuple[Hashable, ...]:
         """Equal for the same change elsewhere, and different for any other."""
         places = ((each.pointer, each.kind, *changed_words(each)) for each in self.differences)
-        below = self.agent.partition(" > ")[2]  # the root is named after the run, or the test
-        return below, self.call, self.what, self.place, tuple(places)
+        return self.agent, self.call, self.what, self.place, tuple(places)
 
     @property
     def headline(self) -> str:

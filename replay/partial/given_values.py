@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from refold.engine.children.reply import summary_of
 from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.errors import EventMalformed, UsageError
 from refold.engine.events.codec import structure, unstructure
@@ -94,7 +95,7 @@ def _outcome(outcome: Outcome, value: Json) -> Outcome:
         return failed
     fields = ("status", "summary", "output", "error")
     if not (isinstance(value, dict) and value and all(name in fields for name in value)):
-        value = {"output": value, "summary": value if isinstance(value, str) else ""}
+        value = {"output": value, "summary": summary_of(value)}
     data = {**unstructure(ChildFinished(outcome))["outcome"], **value}
     if "output" in value and "error" not in value:
         data["status"] = value.get("status", "completed")

@@ -80,7 +80,8 @@ def test_14_16_a_second_run_stands_beside_it_and_content_can_be_left_out(tmp_pat
     beside = _document(_page(log, "--diff", other))
     bare = _page(log, "--without-content")
 
-    assert beside["diff"]["causes"]
+    first = beside["diff"]["causes"][0]
+    assert (first["a"], first["b"]) == ([_run_id(log), 1], [_run_id(other), 1])
     assert SECRET not in json.dumps(_document(bare))
     assert " data-log=" not in bare
 

@@ -383,7 +383,10 @@ class RefoldModels:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
         report = attrs.evolve(report, log=log, divergences=found)
-        self.explained = explained(report.causes, str(report)) if found else None
+        below = [  # the root is named after the test: a change that stops several is one
+            attrs.evolve(each, agent=each.agent.partition(" > ")[2]) for each in report.causes
+        ]
+        self.explained = explained(below, str(report)) if found else None
         return f"{report}\n{self._settings.if_meant()}"
 
     def _unrecorded(self) -> str:

@@ -111,6 +111,7 @@ def test_a_command_is_replayed_from_its_record(folder: Path, invoke: Invoke) -> 
 
     assert said.exit_code == 0, said.output
     assert "identical: 2 of 2 recorded requests served, in 1 conversation" in said.stderr
+    assert "guarantee: matched" in said.stderr
     assert folder.joinpath("a.jsonl").exists()
 
 

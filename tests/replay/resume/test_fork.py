@@ -95,14 +95,14 @@ def test_a_fork_inside_children(tmp_path: Path, origin: Recording, level: str) -
 
 
 def test_what_a_child_is_edited_to_say_is_its_summary_too(tmp_path: Path) -> None:
-    """Which delegation tools tell a model; of what is no text, there is none."""
+    """Which delegation tools tell a model: that of a child which returns the value itself."""
 
     async def sums_up(run: refold.Run, _input: Any) -> Any:
         outcome = await run.delegate(refold.Delegation(program=reader, input="k"))
         return [outcome.output, outcome.summary]
 
     origin = refold.record(sums_up, log=tmp_path / "a.jsonl", tools=TOOLS)
-    for number, (value, summary) in enumerate([("words", "words"), ([1], "")]):
+    for number, (value, summary) in enumerate([("words", "words"), ([1], "[1]"), (None, "")]):
         into = tmp_path / f"b{number}x.jsonl"
         forked = refold.fork(origin, None, sums_up, into=into, edits={"0#1": value}, tools=TOOLS)
 

@@ -121,17 +121,21 @@ def test_a_call_that_the_conversation_went_on_without_is_not_missing(tmp_path: P
 
 
 def test_an_agent_is_named_as_show_does_or_by_its_scope(tmp_path: Path) -> None:
-    """Another name is refused, with the scopes and names of those that there are."""
+    """One name of several agents is refused, with the scopes that tell them apart."""
     log = tmp_path / "run.jsonl"
     with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
         for _ in range(2):
             said(base, question("Hello"))
         said(base, question("Hello", system="You are the weather desk of the sea."))
+        for text in ("Good morning", "Good night"):
+            said(base, question(text), headers={"x-refold-conversation": "greeter"})
 
     for name in ("conversation 3", "0/3"):
         resumed = resumable_record(log, retry=name)
         assert [turn.scope for turn in resumed.again.turns] == ["0/3"]
-        assert len(resumed.served.turns) == 2
+        assert len(resumed.served.turns) == 4
+    with pytest.raises(UsageError, match=r"several agents .*: 0/4 .*, 0/5 "):
+        resumable_record(log, retry="greeter")
     with pytest.raises(UsageError, match=r"no agent has this name: 0/1 .*0/3"):
         resumable_record(log, retry="nobody")
 

@@ -25,6 +25,7 @@ from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
+from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.effects import effects_of
 from refold.replay.observed.record import ObservedRecord
 from refold.replay.observed.report import BARE, ObservedReport
@@ -268,7 +269,7 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     If all is well, it has the verdict, whose files they were, and where it ran; and a line for each
     thing that was not compared.
     """
-    said, colon, counts = report.headline.partition(":")
+    said, colon, counts = f"{report.headline}; guarantee: {MATCHED}".partition(":")
     is_fine = report.identical and not report.is_nothing
     if report.is_nothing:
         output.note((said, "bold red"), colon + counts)
