@@ -280,16 +280,8 @@ SHELL: Final = {
     "replay/index/kept_folds.py": ("files environment", "keeps how far logs were read"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),
-    "replay/bulk/bulk.py": (
-        "clock files threads",
-        "finds logs below folders; how long each took; hands on the executor that it was given",
-    ),
-    "replay/bulk/executors.py": (
-        "clock files network random threads",
-        "gives chunks of logs to workers; the name of a machine, and of a chunk",
-    ),
+    "replay/bulk/bulk.py": ("clock files", "finds logs below folders; how long each took"),
     "replay/bulk/processes.py": ("clock files processes environment", "processes for many logs"),
-    "replay/bulk/verified.py": ("threads", "hands on the executor that it was given"),
     "replay/reexecute/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),
     "replay/compare/diff.py": ("files", "asks whether a child's log is there"),
     "replay/partial/drift.py": ("files", "a folder for runs that nobody keeps"),

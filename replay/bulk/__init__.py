@@ -5,7 +5,6 @@ Input: logs and programs. Output: a row per log, and a report on all.  Imports `
 
     bulk         finds logs and programs, and makes one row each
     verified     verifies logs without executing them
-    executors    chunks of logs on a user's executor
     modules      the user's own modules, forgotten after each log
     processes    one helper process, forked for many logs at a time
     report       the rows and their summary

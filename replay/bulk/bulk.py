@@ -11,7 +11,6 @@ reports the results.
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 
 import attrs
@@ -35,7 +34,6 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
-from refold.replay.bulk.executors import Spread, slots
 from refold.replay.bulk.processes import NotBegun, OnRow, Row, Schedule, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
@@ -221,7 +219,6 @@ def replay_logs(
     logs: Sequence[Path],
     execute: Execute | Reference,
     schedule: Schedule,
-    executor: Executor | None = None,
     on_verdict: OnVerdict | None = None,
 ) -> BulkReport:
     """Re-execute `logs` and report on each, in their order.
@@ -232,13 +229,10 @@ def replay_logs(
             function, or a reference that cannot be imported elsewhere, runs in this process, one
             log after the other.
         schedule: The number at a time, and the time limit.
-        executor: An executor that takes the logs in chunks, instead of this machine.
         on_verdict: Called for each log in the order of completion.
 
     Raises:
-        UsageError: a time limit or an executor was given for logs that are re-executed in this
-            process; or the executor cannot take them.
-        ProgramNotFound: the reference cannot be imported.
+        UsageError: a time limit was given for logs that are re-executed in this process.
     """
     tell = on_verdict or (lambda _row: None)
     began = time.monotonic()
@@ -249,14 +243,13 @@ def replay_logs(
             rows[index] = LogResult.from_json(row)
             tell(rows[index])
 
-        most, printed = in_parallel(logs, execute, take, schedule, executor)
+        most, printed = in_parallel(logs, execute, take, schedule)
         if printed is not None:
             told = tuple(rows[index] for index in range(len(logs)))
             return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
-    if schedule.timeout_seconds is not None or executor is not None:
-        option = "executor" if executor is not None else "timeout_seconds"
+    if schedule.timeout_seconds is not None:
         raise UsageError(
-            f"{option}: this needs programs, tools and sessions that another process "
+            "timeout_seconds: this needs programs, tools and sessions that another process "
             "can import: define them at module level, or pass them as module:name or "
             "file.py:name"
         )
@@ -266,21 +259,13 @@ def replay_logs(
 
 
 def in_parallel(
-    logs: Sequence[Path],
-    execute: Reference,
-    on_row: OnRow,
-    schedule: Schedule,
-    executor: Executor | None,
+    logs: Sequence[Path], execute: Reference, on_row: OnRow, schedule: Schedule
 ) -> tuple[int, str | None]:
     """Return how many logs were judged at a time, and their printed output.
 
     The output is `None` if a separate process cannot import the function.
     """
-    most = schedule.jobs or (slots(executor) if executor else None) or processors()
-    if executor is not None:
-        schedule = attrs.evolve(schedule, jobs=most)
-        return most, Spread(logs, execute, on_row, executor, schedule).run()
-    most = min(most, len(logs))
+    most = min(schedule.jobs or processors(), len(logs))
     try:
         return most, in_processes(logs, execute, on_row, attrs.evolve(schedule, jobs=most))
     except NotBegun:

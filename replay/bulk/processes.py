@@ -72,7 +72,7 @@ class Schedule:
     """
 
     jobs: int | None = None
-    """By default as many as there are processors, or as the executor takes."""
+    """By default as many as there are processors."""
     fail_fast: bool = False
     """Whether none is started after the first that is not identical, and those that run end."""
     timeout_seconds: float | None = None
@@ -98,13 +98,12 @@ def in_processes(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    sys_path: Sequence[str] | None = None,
 ) -> str:
     """Re-execute `logs` in separate processes; return their printed output.
 
     A process that exceeds its time limit is killed. A log that ends the helper itself is reported,
-    and the rest continues in a new one. `env`, `cwd` and `sys_path` apply to the processes; the
-    default is this process's.
+    and the rest continues in a new one. `env` and `cwd` apply to the processes; the default is
+    this process's.
 
     Raises:
         NotBegun: the helper could not import `execute`; nothing was re-executed.
@@ -113,7 +112,7 @@ def in_processes(
         "entry": _ENTRY,
         "execute": attrs.asdict(execute),
         "schedule": attrs.asdict(schedule),
-        "sys_path": [os.path.abspath(entry) for entry in sys_path or sys.path],  # noqa: PTH100 - links stay as they were given
+        "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - links stay as they were given
         "cwd": os.fspath(cwd or Path.cwd()),
     }
     indexes = list(range(len(logs)))

@@ -6,7 +6,6 @@ cannot be read, or whose verification ends its process, is not intact and stops 
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Final
 
@@ -43,14 +42,11 @@ def verifier() -> Callable[[Path], VerifiedLog]:
 
 
 def verify_logs(
-    logs: Sequence[Path],
-    schedule: Schedule,
-    executor: Executor | None = None,
-    on_verdict: OnVerification | None = None,
+    logs: Sequence[Path], schedule: Schedule, on_verdict: OnVerification | None = None
 ) -> tuple[Verification, ...]:
     """Verify each of `logs` and the logs below it, and report in their order.
 
-    Without an executor and with an empty `schedule`, separate processes are started only for
+    With an empty `schedule`, separate processes are started only for
     thousands of logs.
 
     Raises:
@@ -64,7 +60,7 @@ def verify_logs(
             on_verdict(tree)
 
     jobs = schedule.jobs
-    if executor is None and schedule.timeout_seconds is None:
+    if schedule.timeout_seconds is None:
         jobs = jobs or min(processors(), len(logs) // _LOGS_EACH) or 1
         if jobs == 1:
             for index, log in enumerate(logs):
@@ -72,7 +68,7 @@ def verify_logs(
             return tuple(trees.values())
     told: OnRow = lambda index, row: take(index, _tree_of(row))  # noqa: E731 - one line
     execute = Reference(__name__, "verifier", {})
-    in_parallel(logs, execute, told, attrs.evolve(schedule, jobs=jobs), executor)
+    in_parallel(logs, execute, told, attrs.evolve(schedule, jobs=jobs))
     return tuple(trees[index] for index in range(len(logs)))
 
 

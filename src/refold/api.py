@@ -11,7 +11,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -343,7 +342,6 @@ def reexecute(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
-    executor: Executor | None = None,
     on_verdict: "Callable[[refold.replay.LogResult], None] | None" = None,
 ) -> "refold.replay.BulkReport": ...
 
@@ -359,7 +357,6 @@ def reexecute(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
-    executor: Executor | None = None,
     on_verdict: Callable[[Any], None] | None = None,
 ) -> Any:
     """Run the program of `log` again with the recorded results, and compare.
@@ -380,27 +377,23 @@ def reexecute(
             plans.  In other processes, its `factory` makes them.
         volatile: Paths that are not compared, such as `tool:fetch/arguments/ts`, in addition to
             those in the log.
-        jobs: The number of logs at once; by default the number of processors, or of the
-            executor's workers.  It is 1, in this process, if another process cannot import the
-            programs, the tools or the session.
+        jobs: The number of logs at once; by default the number of processors.  It is 1,
+            in this process, if another process cannot import the programs, the tools or the
+            session.
         fail_fast: Whether to stop at the first log that differs.
         timeout_seconds: The wall time for one log; then its row is `timed out`.
-        executor: A `concurrent.futures.Executor` that gets the logs in chunks, Python's own or a
-            cluster's (`Client.get_executor()` of Dask).  Its workers need the logs under the same
-            paths, and import the programs.  The rows and their order do not change.
         on_verdict: A function that is called with each row as soon as it is known.
 
     Raises:
         LogError: the log does not exist or is damaged.  In a list, its row says that it is damaged.
         ProgramNotFound: no program was passed, and the log's program does not come with Refold.
         ToolNeeded: a tool is missing in `tools`.
-        UsageError: the function was called incorrectly; or `timeout_seconds` or `executor` is given
-            for programs, tools or a session that another process cannot import; or the workers do
-            not find the logs.
+        UsageError: the function was called incorrectly; or `timeout_seconds` is given for programs,
+            tools or a session that another process cannot import.
     """
     many = {
         "jobs": jobs, "fail_fast": fail_fast, "timeout_seconds": timeout_seconds,
-        "executor": executor, "on_verdict": on_verdict,
+        "on_verdict": on_verdict,
     }  # fmt: skip
     given: dict[str, Any] = {"tools": tools, "session": session, "volatile": volatile}
     if _are_logs("reexecute", log, many):
@@ -428,11 +421,11 @@ def _replay_all(
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
 
     check_may_start("reexecute")
-    executor, on_verdict = many["executor"], many["on_verdict"]
-    ready = checked("reexecute", **given, executor=executor, on_verdict=on_verdict)
+    on_verdict = many["on_verdict"]
+    ready = checked("reexecute", **given, on_verdict=on_verdict)
     execute = _replayer(named(program), ready["tools"], tuple(ready["volatile"]), given["session"])
     how = Schedule(**{name: many[name] for name in ("jobs", "fail_fast", "timeout_seconds")})
-    return replay_logs(find_logs(logs, "reexecute"), execute, how, executor, on_verdict)
+    return replay_logs(find_logs(logs, "reexecute"), execute, how, on_verdict)
 
 
 @overload
@@ -447,7 +440,6 @@ def verify(
     *,
     jobs: int | None = None,
     timeout_seconds: float | None = None,
-    executor: Executor | None = None,
     on_verdict: "Callable[[refold.replay.Verification], None] | None" = None,
 ) -> "tuple[refold.replay.Verification, ...]": ...
 
@@ -460,7 +452,6 @@ def verify(
     trust: LogPath | None = None,
     jobs: int | None = None,
     timeout_seconds: float | None = None,
-    executor: Executor | None = None,
     on_verdict: Callable[[Any], None] | None = None,
 ) -> Any:
     """Verify a log and all logs below it; execute nothing.  Damage is reported, never raised.
@@ -474,7 +465,6 @@ def verify(
         trust: A file of allowed signers (ssh-keygen(1)): without it, nothing is authentic.
         jobs: The number of processes; by default, processes are started only for thousands of logs.
         timeout_seconds: The wall time for one log; then it is not intact.
-        executor: As for `reexecute`.
         on_verdict: As for `reexecute`.
 
     Raises:
@@ -485,10 +475,7 @@ def verify(
         SignersRefused: the file of allowed signers cannot be read.
         UsageError: the function was called incorrectly.
     """
-    many = {
-        "jobs": jobs, "timeout_seconds": timeout_seconds, "executor": executor,
-        "on_verdict": on_verdict,
-    }  # fmt: skip
+    many = {"jobs": jobs, "timeout_seconds": timeout_seconds, "on_verdict": on_verdict}
     if not _are_logs("verify", log, many):
         from refold.replay.audit import verify as one  # noqa: PLC0415 - as in `reexecute`
 
@@ -500,9 +487,9 @@ def verify(
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
     from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
-    checked("verify", executor=executor, on_verdict=on_verdict)
+    checked("verify", on_verdict=on_verdict)
     how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
-    return verify_logs(find_logs(log, "verify"), how, executor, on_verdict)
+    return verify_logs(find_logs(log, "verify"), how, on_verdict)
 
 
 @names_nearest

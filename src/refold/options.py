@@ -70,7 +70,6 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
     "edits": _MAPPING,
     "errors": _BOOL,
-    "executor": _Kind(_has("submit"), "a concurrent.futures.Executor"),
     "fail": _LIST,
     "into": _PATH,
     "labels": _Kind(

@@ -1,4 +1,4 @@
-"""What it costs to audit many short logs: in this process, in processes, on a cluster of Dask's.
+"""What it costs to audit many short logs: in this process and in others.
 
 In this process and by a pool of one, the time of all processors; of what runs side by side, wall
 time, which wants a quiet machine.  A log has 20 calls of a tool.
@@ -6,7 +6,6 @@ time, which wants a quiet machine.  A log has 20 calls of a tool.
 
 import os
 import shutil
-from concurrent.futures import Executor
 from pathlib import Path
 
 import refold
@@ -27,7 +26,7 @@ for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
 
 
 def jobs(folder: Path) -> list[Job]:
-    """Return what is timed, an operation being a log; Dask only where it is installed."""
+    """Return what is timed, an operation being a log."""
     logs = _logs_in(folder)
     (program,) = named(doubling_often).values()
 
@@ -36,14 +35,14 @@ def jobs(folder: Path) -> list[Job]:
             row = replay_row(log, lambda path, _name: refold.reexecute(path, program))
             assert row.result == "identical"
 
-    def apart(count: int | None, executor: Executor | None = None) -> None:
-        report = refold.reexecute(logs, doubling_often, jobs=count, executor=executor)
+    def apart(count: int) -> None:
+        report = refold.reexecute(logs, doubling_often, jobs=count)
         assert report.identical
         assert [row.log for row in report.logs] == [str(log) for log in logs]
 
     base = "a log of 20 calls, verified and replayed, in one process"
     one, two = "… by a pool of one, wall time", "… by a pool of two, wall time"
-    found = [
+    return [
         Job(name=base, run=here, count=_LOGS, clock=WORK),
         Job(name="… by a pool of one", run=lambda: apart(1), base=base, count=_LOGS, clock=WORK,
             goal="at most 1.5×"),
@@ -53,13 +52,6 @@ def jobs(folder: Path) -> list[Job]:
         Job(name="… verified alone", run=lambda: refold.verify(logs, jobs=1), base=base,
             count=_LOGS, clock=WORK),
     ]  # fmt: skip
-    executor = _dask()
-    if executor is not None:
-        found.append(
-            Job(name="… by Dask, two workers, wall time", run=lambda: apart(None, executor),
-                base=two, count=_LOGS, clock=WALL, goal="at most 1.33×")
-        )  # fmt: skip
-    return found
 
 
 def peaks(folder: Path) -> str:
@@ -81,16 +73,3 @@ def _logs_in(folder: Path) -> list[Path]:
         for number in range(1, _LOGS):
             shutil.copy(first.log, place / f"{number:05}-log.jsonl")
     return sorted(place.iterdir())
-
-
-def _dask() -> Executor | None:
-    """Return two workers on loopback, which end with this process; `None` without Dask."""
-    try:
-        from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
-    except ImportError:
-        return None
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    )
-    executor: Executor = Client(cluster).get_executor()
-    return executor

@@ -1,7 +1,6 @@
 """Many logs verified: each as it would be alone, wherever that is done (CONTRACT.md §14.13)."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from refold.engine.log.pack import pack
 from refold.replay.audit.verify import Verification
 from refold.replay.bulk.verified import verified
 from tests.support import bulk_programs as programs
-from tests.support.executors import Losing
 
 
 def _logs(folder: Path) -> list[Path]:
@@ -38,34 +36,21 @@ def test_each_is_verified_as_it_would_be_alone(tmp_path: Path) -> None:
 
 
 def test_the_verdicts_are_the_same_wherever_they_are_given(tmp_path: Path) -> None:
-    """Here, in processes, on an executor; packed logs by their own names; each told once."""
+    """Here and in processes; packed logs by their own names; each told once."""
     log = _logs(tmp_path)[0]
     pack(log, tmp_path / "packed.refold")
     (tmp_path / "text.refold").write_text("no archive")
     told: list[Verification] = []
 
     here = refold.verify([tmp_path])
-    with ThreadPoolExecutor(1) as executor:
-        apart = refold.verify([tmp_path], executor=executor, on_verdict=told.append)
+    apart = refold.verify([tmp_path], jobs=2, on_verdict=told.append)
 
-    assert apart == here == refold.verify([tmp_path], jobs=2)
+    assert apart == here
     assert sorted(map(repr, told)) == sorted(map(repr, here))
     packed, text = here[-2:]
     assert packed.intact
     assert packed.root.path == f"{tmp_path / 'packed.refold'}:{log.name}"
     assert "text.refold" in text.damage[0].path
-
-
-def test_a_log_whose_verification_no_worker_survives_is_not_intact(tmp_path: Path) -> None:
-    """It is named, and the rest goes on."""
-    logs = _logs(tmp_path)[:2]
-    losing = Losing(lambda chunk: "1-log.jsonl" in chunk)
-
-    trees = refold.verify(logs, executor=losing, jobs=1, timeout_seconds=600)
-
-    assert [tree.intact for tree in trees] == [True, False]
-    assert trees[1].damage[0].what == "fault"
-    assert "the worker is gone" in trees[1].damage[0].found
 
 
 def test_a_damaged_archive_is_named_as_it_was_given(tmp_path: Path) -> None:

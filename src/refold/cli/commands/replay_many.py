@@ -64,7 +64,7 @@ def replay_many(paths: Sequence[Path], given: dict[str, Any], schedule: Schedule
     done: list[LogResult] = []
     said = f"of {words.counted(len(logs), 'log')} re-executed"
     with output.stdout_kept(), output.progress(lambda: f"{len(done):,} {said}"):
-        return replay_logs(logs, execute, schedule, None, done.append)
+        return replay_logs(logs, execute, schedule, done.append)
 
 
 def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:
