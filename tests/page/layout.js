@@ -2,14 +2,14 @@
 const bad = [], boxes = [];
 for (const e of document.querySelectorAll('#app *')) {
   const r = e.getBoundingClientRect(), s = getComputedStyle(e);
-  if (!r.width || !e.checkVisibility({ contentVisibilityAuto: true }) || s.visibility === 'hidden' || e.closest('.unseen, .skip, dialog, .panel')) continue;
+  if (!r.width || !e.checkVisibility({ contentVisibilityAuto: true }) || s.visibility === 'hidden' || e.closest('.unseen, .skip, dialog, .panel, .ticks, svg')) continue;
   const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   if (!own || e.closest('svg, option')) continue;
-  if (r.right > innerWidth + 1 && !e.closest('.inspector, .list')) bad.push('beyond: ' + e.textContent.slice(0, 40));
-  if (e.matches('.calls, .cost, .tokens, .time, .when') && e.scrollWidth > e.clientWidth + 1) bad.push('cut: ' + e.textContent);
+  if (r.right > innerWidth + 1 && !e.closest('.drawer, .list')) bad.push('beyond: ' + e.textContent.slice(0, 40));
+  if (e.matches('.took, .num') && e.scrollWidth > e.clientWidth + 1) bad.push('cut: ' + e.textContent);
   const ends = (n) => n && (getComputedStyle(n).textOverflow === 'ellipsis');
   if (e.scrollWidth > e.clientWidth + 1 && s.overflowX === 'hidden' && !ends(e)) bad.push('cut: ' + e.className + ' ' + e.textContent.slice(0, 40));
-  const list = e.closest('.list, .messages, .states, .inspector, .difference');
+  const list = e.closest('.list');
   const frame = list?.getBoundingClientRect() ?? { top: 0, bottom: 1e9 };
   const top = Math.max(r.top, frame.top), bottom = Math.min(r.bottom, frame.bottom);
   const range = document.createRange(); range.selectNodeContents(e);
@@ -25,10 +25,9 @@ for (const e of document.querySelectorAll('#app *')) {
 }
 boxes.sort((a, b) => a.t - b.t);
 for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length && boxes[j].t < boxes[i].b - 4; j++) {
-  const a = boxes[i], b = boxes[j], fixed = (x) => Boolean(x.e.closest('.inspector'));
-  if (innerWidth < 960 && fixed(a) !== fixed(b)) continue;
+  const a = boxes[i], b = boxes[j], fixed = (x) => Boolean(x.e.closest('.drawer'));
+  if (innerWidth <= 1180 && fixed(a) !== fixed(b)) continue;
   if (a.e !== b.e && Math.min(a.r, b.r) - Math.max(a.l, b.l) > 2 && Math.min(a.b, b.b) - Math.max(a.t, b.t) > 4) bad.push('over: ' + a.e.textContent.slice(0, 30) + ' | ' + b.e.textContent.slice(0, 30));
 }
 if (document.documentElement.scrollWidth > innerWidth + 1) bad.push('the page scrolls sideways');
-if (innerWidth > 960 && document.documentElement.scrollHeight > innerHeight + 1) bad.push('the page scrolls beside its lists');
 return bad.slice(0, 10);

@@ -1,20 +1,19 @@
-"""Two runs side by side: the calls that `refold diff` pairs, and its differences."""
+"""Two runs side by side: the causes of `refold diff`, their places and words."""
 
 import asyncio
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.page.comparison import _parts
 from refold.page.document import page
-from refold.replay.compare.diff import diff
 from refold.tools.contract.tool_types import tool
-from tests.support.trees import Latency, random_tree, tools_with, tree_program
 
 
 @tool(effect="pure")
@@ -36,19 +35,35 @@ def _ids(document: dict[str, Any]) -> tuple[str, str]:
     return document["logs"][0]["id"], document["diff"]["other"]["logs"][0]["id"]
 
 
-def test_a_row_names_both_entries(tmp_path: Path) -> None:
-    a, b = _recorded(tmp_path, "a", [1, 2, 3]), _recorded(tmp_path, "b", [1, 5, 3])
+def test_a_cause_names_both_entries_and_its_words(tmp_path: Path) -> None:
+    def program(factor: int) -> Any:
+        async def three_calls(run: Run, _input: None) -> None:
+            for number in (1, 2, 3):
+                await run.tool("double", x=number * (factor if number == 2 else 1))
 
-    document = page(a, b).document
-    found, (one, other) = document["diff"], _ids(document)
+        return three_calls
 
-    (whole,) = found["causes"]
-    assert (whole["title"], whole["a"], whole["words"]) == ("root: input", None, ["/1: 2 → 5"])
-    assert whole["follows"] == found["count"] - 1
-    assert found["rows"][1][:4] == [one, 3, other, 3]
-    assert [row[4] for row in found["rows"]] == ["same", "changed", "same"]
-    assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
-    assert found["table"]["tool_calls"] == [3, 3]
+    logs = [
+        record(program(factor), None, log=tmp_path / f"{factor}.jsonl", tools=[double]).log
+        for factor in (1, 5)
+    ]
+    document = page(*logs).document
+    (cause,), (one, other) = document["diff"]["causes"], _ids(document)
+
+    assert (cause["where"], cause["what"]) == ("root > double#2", "arguments")
+    assert (cause["a"], cause["b"]) == ([one, 3], [other, 3])
+    assert cause["differences"] == [
+        ["/arguments/x", 2, 10, [(" ", ""), ("-", "2"), ("+", "10"), (" ", "")]]
+    ]
+    assert document["diff"]["table"]["tool_calls"] == [3, 3]
+
+
+@given(st.text("ab .\n"), st.text("ab .\n"))
+def test_the_words_of_a_difference_are_those_of_both_sides(before: str, after: str) -> None:
+    parts = [*_parts(before, after)]
+
+    assert "".join(text for how, text in parts if how in " -") == before
+    assert "".join(text for how, text in parts if how in " +") == after
 
 
 def _told_late(folder: Path, said: str) -> Path:
@@ -74,28 +89,53 @@ def _told_late(folder: Path, said: str) -> Path:
     return record(program, None, log=folder / f"{said}.jsonl", tools=[quick, slow]).log
 
 
-def test_the_first_difference_is_the_answer_that_came_first(tmp_path: Path) -> None:
+def test_the_first_cause_is_the_answer_that_came_first(tmp_path: Path) -> None:
     """Not the request that was written first: its answer may follow from the other."""
     document = page(_told_late(tmp_path, "one"), _told_late(tmp_path, "other")).document
 
-    differ = [row[1] for row in document["diff"]["rows"] if row[4] == "changed"]
-    first = document["diff"]["causes"][0]
-    assert first["title"] == "root > quick#1: result"
-    assert first["a"][1] == differ[1] > differ[0]
+    assert document["diff"]["causes"][0]["where"] == "root > quick#1"
 
 
 def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:
-    a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1, 2])
+    def program(calls: int) -> Any:
+        async def some_calls(run: Run, _input: None) -> None:
+            for number in range(calls):
+                await run.tool("double", x=number)
 
-    document = page(a, b).document
-    rows, (one, other) = document["diff"]["rows"], _ids(document)
+        return some_calls
 
-    assert sorted(row[4] for row in rows) == ["added", "same"]
-    assert [one, 1, other, 1, "same"] in [row[:5] for row in rows]
-    assert [one, None, other, 3, "added"] in [row[:5] for row in rows]
+    logs = [
+        record(program(calls), None, log=tmp_path / f"{calls}.jsonl", tools=[double]).log
+        for calls in (1, 2)
+    ]
+    document = page(*logs).document
+    (cause,) = document["diff"]["causes"]
+
+    assert (cause["a"], cause["b"]) == (None, [_ids(document)[1], 3])
 
 
-def test_two_runs_that_are_the_same_have_no_first_difference(tmp_path: Path) -> None:
+def test_equal_differences_are_one_cause_and_others_stand_beside_it(tmp_path: Path) -> None:
+    """Many runs in which the same words changed, three in each of which others did."""
+
+    def program(x: int) -> Any:
+        async def reader(run: Run, number: int) -> None:
+            await run.tool("double", x=x if number <= 17 else x + number)
+
+        async def lead(run: Run, _input: None) -> None:
+            for number in range(1, 21):
+                await run.delegate(Delegation(program=reader, agent="reader", input=number))
+
+        return lead
+
+    logs = [
+        record(program(x), None, log=tmp_path / f"{x}.jsonl", tools=[double]).log for x in (50, 700)
+    ]
+    causes = page(*logs).document["diff"]["causes"]
+
+    assert [len(each["alike"]) for each in causes] == [16, 0, 0, 0]
+
+
+def test_two_runs_that_are_the_same_have_no_cause(tmp_path: Path) -> None:
     a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1])
 
     found = page(a, b).document["diff"]
@@ -109,28 +149,5 @@ def test_a_damaged_run_is_said_to_be_why_nothing_is_compared(tmp_path: Path) -> 
 
     found = page(a, b).document["diff"]
 
-    assert "error" in found
+    assert found["error"]
     assert not found["identical"]
-
-
-@given(seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)))
-@settings(max_examples=5, deadline=None)
-def test_the_rows_differ_where_diff_finds_calls_that_do(seeds: tuple[int, int]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        logs = [
-            record(
-                tree_program,
-                random_tree(seed, children=True),
-                log=Path(folder) / f"{name}.jsonl",
-                tools=tools_with(Latency(seed)),
-                durability="fast",
-            ).log
-            for name, seed in zip("ab", seeds, strict=True)
-        ]
-        found, told = page(*logs).document["diff"], diff(*logs)
-
-    places = [place for row in found["rows"] for place in row[5]]
-    calls = [each for each in told.differences if each.what]
-    assert len(places) == sum(len(each.differences) for each in calls)
-    assert found["identical"] == told.identical
-    assert [each["title"] for each in found["causes"]] == [each.headline for each in told.causes]

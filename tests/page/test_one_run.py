@@ -23,12 +23,14 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.page.one_run import without_content
+from refold.page.patches import patch
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
+from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun, delegation_tree
 from refold.replay.run.run_node import FileUse, RunNode
-from tests.page.test_states import applied
+from tests.page.test_patches import patched
 from tests.support.editing import record_edits
 from tests.support.fixtures import LOGS
 from tests.support.growing import count, family, growing
@@ -36,15 +38,20 @@ from tests.support.trees import Latency, random_tree, tools_with, tree_program
 from tests.support.watched import ask, says, user
 
 
-def test_the_tree_is_that_of_show_with_logs_by_id(survey_log: Path) -> None:
+def test_the_agents_are_those_of_show_with_logs_by_id(survey_log: Path) -> None:
     shown = page(survey_log).document
 
     tree = delegation_tree(survey_log)
-    assert shown["tree"]["status"] == tree.status
+    root, *children = shown["agents"]
     ids = [log["id"] for log in shown["logs"]]
-    assert [child["log"] for child in shown["tree"]["children"]] == ids[1:]
-    assert [shown["tree"]["run_id"], *(each["run_id"] for each in shown["tree"]["children"])] == ids
-    assert shown["tree"]["children"][0]["seq"] == shown["logs"][1]["parent"]["seq"]
+    assert root["status"] == tree.status
+    assert [each["log"] for each in shown["agents"]] == ids
+    assert ids == [tree.run_id, *(each.run_id for each in tree.children)]
+    started = [step for turn in root["turns"] for step in turn["steps"] if step["child"]]
+    assert [step["child"] for step in started] == [each["key"] for each in children]
+    assert [each["parent"]["seq"] for each in shown["logs"][1:]] == [
+        step["entries"][0] for step in started
+    ]
     assert shown["totals"]["subagents"] == len(tree.children)
 
 
@@ -96,7 +103,7 @@ def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
         link.unlink()
 
     assert [log["name"] for log in shown["logs"]][:1] == ["link.jsonl"]
-    assert shown["tree"]["log"] == shown["logs"][0]["id"]
+    assert shown["agents"][0]["log"] == shown["logs"][0]["id"]
 
 
 KEPT = sorted(LOGS.parent.rglob("[a-z]*[a-z].jsonl"))
@@ -128,22 +135,31 @@ def test_a_log_that_grows_keeps_its_id_and_is_never_said_to_be_damaged(seed: int
                 assert verdict["intact"]
                 assert verdict["standing"] == ("running" if there < sum(_entries(recorded)) else "")
                 assert set(statuses) <= {"running", "completed"}
-            assert set(_states(document["tree"])) == {"read"}
-        last, whole = page(log).document, page(recorded).document
-        assert last["title"] == whole["title"]
-        times = [each.pop("bytes") for each in (*last["logs"], *whole["logs"])]
-        assert len(times) == 2 * len(named)
-        assert {name: last[name] for name in ("logs", "verdict", "states", "links")} == {
-            name: whole[name] for name in ("logs", "verdict", "states", "links")
-        }
+            assert {each["log_state"] for each in document["agents"]} == {"read"}
+        last, whole = page(log), page(recorded)
+        assert last.document == whole.document
+        assert last.part("links") == whole.part("links")
+        assert last.part("states") == whole.part("states")
 
 
 def _entries(recorded: Path) -> list[int]:
     return [each.entries for each in verify(recorded).logs]
 
 
-def _states(node: dict[str, Any]) -> list[str]:
-    return [node["log_state"], *(each for child in node["children"] for each in _states(child))]
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=6, deadline=None)
+def test_patches_make_the_document_of_the_end_whatever_pieces_a_log_came_in(seed: int) -> None:
+    """Of a page that is made on, as of one that is made anew; and they go through JSON."""
+    with tempfile.TemporaryDirectory() as made:
+        recorded = record(family, 2, log=Path(made) / "there" / "a.jsonl", tools=[count]).log
+        (here := Path(made) / "here").mkdir()
+        with growing(recorded, here, random.Random(seed)) as (log, rest):
+            last, told = None, None
+            for _ in rest():
+                last = page(log, before=last)
+                change = patch(told, _plain(last.document)) if told else {"=": last.document}
+                told = told if change is None else patched(told, _plain(change))
+                assert told == _plain(page(log).document)
 
 
 @given(seed=st.integers(0, 10_000))
@@ -158,7 +174,8 @@ def test_the_page_of_any_program_says_what_the_commands_say(seed: int) -> None:
 def _agrees(log: Path) -> None:
     shown = page(log)
     document, logs = shown.document, shown.logs
-    assert _told(document["tree"], logs) == _plain(OpenedRun(log).tree.as_json())
+    _agents_agree(document["agents"], OpenedRun(log))
+    links, states = shown.part("links"), shown.part("states")
     verdict = verify(log)
     assert [document["verdict"][name] for name in ("intact", "complete")] == [
         verdict.intact,
@@ -166,9 +183,9 @@ def _agrees(log: Path) -> None:
     ]
     for each in document["logs"]:
         path = logs[each["id"]]
-        assert len(document["links"][each["id"]]["seq"]) == each["entries"]
-        _states_agree(path, document["states"][each["id"]])
-        _links_agree(path, each["id"], document["links"], {at: name for name, at in logs.items()})
+        assert len(links[each["id"]]["seq"]) == each["entries"]
+        _states_agree(path, states[each["id"]])
+        _links_agree(path, each["id"], links, {at: name for name, at in logs.items()})
     _path_is_one(document)
 
 
@@ -186,23 +203,30 @@ def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path
         log.seal("completed", "done")
     document = page(tmp_path / "a.jsonl").document
 
-    assert document["tree"]["usage"]["cost"] == "at least $0.2100 (1 answer not counted)"
-    assert [document["tree"]["cost"], document["tree"]["own_usage"]["cost"]] == [
-        "≥ $0.2100",
-        "cost \u2013",
-    ]
+    root = document["agents"][0]
+    assert root["usage"]["cost"] == "at least $0.2100 (1 answer not counted)"
+    assert [root["cost"], root["own_usage"]["cost"]] == ["≥ $0.2100", "cost \u2013"]
     assert document["failures"] == " (1 failed: cut)"
 
 
-def _told(node: dict[str, Any], logs: dict[str, Path]) -> dict[str, Any]:
-    told = {name: value for name, value in node.items() if name not in ("seq", "cost")}
-    for name in ("usage", "own_usage"):
-        made = ("cost", "tokens", "spent")
-        told[name] = {each: value for each, value in node[name].items() if each not in made}
-    told["log"] = "" if node["log"] is None or node["scope"] else str(logs[node["log"]])
-    told["children"] = [_told(child, logs) for child in node["children"]]
-    plain: dict[str, Any] = _plain(told)
-    return plain
+def _agents_agree(shown: list[dict[str, Any]], run: OpenedRun) -> None:
+    """Statuses, costs and turns are those of the run; each stands right behind the one above."""
+    assert len(shown) == len(run.agents)
+    above = list[str | None]([None])
+    for each in shown:
+        agent, node = run.by_key[each["key"]], run.by_key[each["key"]].node
+        while above[-1] != each["parent"]:
+            above.pop()
+        above.append(each["key"])
+        same = ("name", "status", "standing", "duration_ms", "log_state", "depth")
+        assert [each[name] for name in same] == [getattr(node, name) for name in same]
+        assert each["usage"]["cost_usd_micros"] == node.usage.cost_usd_micros
+        assert [turn["n"] for turn in each["turns"]] == [turn.n for turn in agent.turns]
+        steps = [step for turn in agent.turns for step in turn.steps]
+        told = [step for turn in each["turns"] for step in turn["steps"]]
+        assert [(one["call"], one["status"]) for one in told] == [
+            (one.call, one.status) for one in steps
+        ]
 
 
 def _plain(value: Any) -> Any:
@@ -212,8 +236,8 @@ def _plain(value: Any) -> Any:
 def _states_agree(path: Path, rows: list[Any]) -> None:
     known: Any = {}
     for seq, changes in enumerate(rows):
-        known = applied(known, changes)
-        assert known == _plain(state_json(state(path, seq))), f"{path}:{seq}"
+        known |= changes
+        assert _plain(known) == _plain(state_json(state(path, seq))), f"{path}:{seq}"
 
 
 def _links_agree(path: Path, own: str, links: dict[str, Any], ids: dict[Path, str]) -> None:
@@ -248,10 +272,11 @@ def _link(links: dict[str, Any], log: str, seq: int) -> tuple[str, str, int]:
 def _path_is_one(document: dict[str, Any]) -> None:
     """The critical path goes without a gap from the root's first entry to its last.
 
-    A watched command has none: what it waited for is not recorded.
+    A watched command has none: what it waited for is not recorded. Neither has a run without end.
     """
     segments = document["critical"]
-    assert bool(segments) == (document["guarantee"] == "kernel")
+    has_ended = document["agents"][0]["status"] not in STANDINGS
+    assert bool(segments) == (document["guarantee"] == "kernel" and has_ended)
     if segments:
         assert segments[0][3] == 0
         assert segments[-1][2] == document["logs"][0]["entries"] - 1
@@ -281,5 +306,5 @@ def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Pat
     assert all(each["calls"] and not each["diff"] for each in changes)
     assert "-one\n+two" in full.document["changes"][0]["diff"]
     assert bare.document["changes"] == []
-    files = [file["text"] for file in plain.document["tree"]["files"]]
+    files = [file["text"] for file in plain.document["agents"][0]["files"]]
     assert files == ["~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0"]

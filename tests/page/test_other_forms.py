@@ -19,8 +19,11 @@ def test_every_call_is_an_event_and_none_of_a_row_overlap(survey_log: Path) -> N
 
     events = [each for each in trace_events(document)["traceEvents"] if each["ph"] == "X"]
 
-    lanes = document["lanes"]
-    assert len(events) == len(lanes) + sum(len(lane["bars"]) for lane in lanes)
+    agents = document["agents"]
+    kinds = [step["kind"] for each in agents for turn in each["turns"] for step in turn["steps"]]
+    asked = sum(turn["n"] > 0 for each in agents for turn in each["turns"])
+    timed = [kind for kind in kinds if kind in ("tool", "child", "input", "timer", "aside")]
+    assert len(events) == len(agents) + asked + len(timed)
     rows = itertools.groupby(
         sorted(events, key=lambda each: (each["pid"], each["tid"], each["ts"])),
         key=lambda each: (each["pid"], each["tid"]),
@@ -82,13 +85,3 @@ def test_damage_is_said_in_words_and_what_is_left_out_is_counted(
     assert "survey.1.jsonl:1: hash: the line was altered or replaced" in summary(document)
     document["verdict"]["problems"] *= 60
     assert "- and 10 more\n" in summary(document)
-
-
-def test_neither_needs_what_led_to_each_entry(survey_log: Path) -> None:
-    """Which is most of what a page of a long log takes."""
-    for other in (None, survey_log):
-        whole, short = (page(survey_log, other, causes=causes) for causes in (True, False))
-
-        assert summary(short.document) == summary(whole.document)
-        assert trace_events(short.document) == trace_events(whole.document)
-        assert (short.document["states"] == {}) is (other is None)

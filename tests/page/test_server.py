@@ -16,6 +16,7 @@ import pytest
 from refold.engine.log.lock import lock
 from refold.page.document import page
 from refold.page.server import CONNECTIONS_MAX, PAGES_MAX, Server
+from tests.page.test_patches import patched
 
 TOKEN = "a-token"
 
@@ -62,6 +63,9 @@ def _get(
         (TOKEN, "", "etc/passwd", 404),
         (TOKEN, "", "page", 404),
         (TOKEN, "", "page?log=../secret", 404),
+        (TOKEN, "", "page?log=one&other=../secret", 404),
+        (TOKEN, "", "part?log=one&name=agents", 404),
+        (TOKEN, "", "part?log=one&name=links", 200),
         (TOKEN, "", "raw?log=one&run=0123456789abcdef", 404),
         (TOKEN, "", "raw?log=one&run=../a.jsonl", 404),
         (TOKEN, "", "?log=two", 404),
@@ -183,8 +187,9 @@ def test_a_run_that_loses_its_writer_is_told_though_no_byte_came(
             os.close(writer)
             line = next(line for line in stream if line.startswith(b"data: "))
 
-    assert shown["tree"]["status"] == "running"
-    assert json.loads(line[6:])["page"]["tree"]["status"] == "broke_off"
+    later = patched(shown, json.loads(line[6:]))
+    statuses = [each["agents"][0]["status"] for each in (shown, later)]
+    assert statuses == ["running", "broke_off"]
 
 
 def test_a_tab_is_told_of_a_document_that_was_made_before_it_listened(
@@ -202,8 +207,9 @@ def test_a_tab_is_told_of_a_document_that_was_made_before_it_listened(
         with connection.getresponse() as stream:
             told = json.loads(next(line for line in stream if line.startswith(b"data: "))[6:])
 
-    assert (shown["tree"]["status"], later["tree"]["status"]) == ("running", "broke_off")
-    assert told["page"] == later
+    statuses = [each["agents"][0]["status"] for each in (shown, later)]
+    assert statuses == ["running", "broke_off"]
+    assert told == {"=": later}
 
 
 def test_the_page_allows_nothing_but_itself(served: tuple[Server, Path]) -> None:
@@ -235,14 +241,18 @@ def test_a_log_that_grows_is_told(served: tuple[Server, Path], is_known: bool) -
     server, log = served
     whole = log.read_bytes()
     log.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
+    shown = json.loads(_get(server, "page?log=one")[2])
     connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
 
     with contextlib.closing(connection):
-        more = "" if is_known else "&made=0"
+        more = f"&made={shown['made'] if is_known else 0}"
         connection.request("GET", f"/events?log=one&token={TOKEN}{more}")
         with connection.getresponse() as stream:
             assert is_known == (stream.readline() == b": still there\n")
             log.write_bytes(whole)
-            documents = (json.loads(line[6:]) for line in stream if line.startswith(b"data: "))
-            statuses = (each["page"]["tree"]["status"] for each in documents)
-            assert "completed" in statuses
+            for line in stream:
+                if line.startswith(b"data: "):
+                    shown = patched(shown, json.loads(line[6:]))
+                    if shown["agents"][0]["status"] == "completed":
+                        break
+            assert shown == json.loads(_get(server, "page?log=one")[2])

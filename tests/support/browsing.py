@@ -40,9 +40,9 @@ class Browser:
     def open(self, page: Path, place: str = "", *, width: int = 1280, dark: bool = False) -> None:
         """Show a page from disk, with the network off.
 
-        In `place`, `#/log/3/` is the fourth log of the page, whatever its id.
+        In `place`, `log=3` is the fourth log of the page, whatever its id.
         """
-        place = re.sub(r"(?<=#/log/)(\d+)", lambda found: ids(page)[int(found[1])], place)
+        place = re.sub(r"(?<=\blog=)(\d+)(?!\w)", lambda found: ids(page)[int(found[1])], place)
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setDeviceMetricsOverride", **size)
@@ -58,7 +58,7 @@ class Browser:
         self.driver.get("about:blank")
         self.driver.get_log("browser")
         self.driver.get(f"{page.as_uri()}{place}")
-        self.until(lambda: self.all(".tabs"))
+        self.until(lambda: self.all(".top"))
 
     def visit(self, url: str) -> None:
         """Show what a server on loopback sends."""

@@ -27,7 +27,7 @@ class Shot:
 
     name: str
     place: str
-    """What the address of the page says behind `#`."""
+    """The end of the page's address."""
     words: str
     """What has to stand there before it is taken."""
     of: str = "run"
@@ -35,11 +35,11 @@ class Shot:
 
 
 SHOTS: Final = (
-    Shot("tree", "", "clerk"),
-    Shot("tree-dark", "", "clerk", dark=True),
-    Shot("lanes", "#/lanes", "critical path"),
-    Shot("failed", "#/log/23/2", "is in no warehouse"),
-    Shot("comparison", "", "It is late.", of="comparison"),
+    Shot("run", "", "clerk"),
+    Shot("run-dark", "", "clerk", dark=True),
+    Shot("failed", "#agent=0%2F23%231&turn=0&step=0&log=23&seq=2", "Led to"),
+    Shot("search", "#text=warehouse", "places"),
+    Shot("comparison", "", "late", of="comparison"),
 )
 
 
@@ -62,7 +62,8 @@ def main(folder: Path = IMAGES) -> None:
 def _take(browser: Browser, shot: Shot, page: Path, target: Path) -> None:
     browser.open(page, shot.place, dark=shot.dark)
     browser.reads("body", shot.words)
-    clip = {"x": 0, "y": 0, "width": 1280, "height": 560, "scale": 1}
+    top = browser.settled("return scrollY")
+    clip = {"x": 0, "y": top, "width": 1280, "height": 720, "scale": 1}
     taken = browser.command("Page.captureScreenshot", format="png", clip=clip)
     target.write_bytes(base64.b64decode(taken["data"]))
 

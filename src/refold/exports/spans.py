@@ -21,7 +21,7 @@ from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
 from refold.engine.observed.observer import TOOLS
 from refold.exports.conventions import answer_of, definitions_of, message_of, request_parameters
-from refold.page.lanes import sound
+from refold.page.entries import sound
 from refold.replay.index.asked_items import named
 from refold.replay.index.times import LogTimes, origin_of
 from refold.replay.run.opened_run import OpenedRun

@@ -6,13 +6,14 @@ here, or by `refold.replay`; the page displays the results, and checks the chain
 
     document    everything that the page shows, as plain data
     one_run     what it shows of one run
-    comparison  how two runs differ
-    lanes       who did what when: bars on a common clock
-    critical    the critical path over them
-    states      what each entry changed of the state
+    turns       the agents and their turns, as plain data
+    comparison  the causes for which two runs differ, with their words
+    patches     what changed between two documents
+    entries     times and large texts of the entries of a log
+    critical    the critical path
     other_forms the document as trace events, and as a summary in Markdown
     server      the page served on loopback, while logs grow
     output_files  writes files: whole, private, and never over a log
     html        the document, the logs and `assets/` as one file
-    assets/     what browsers read: index.html, style.css, ES modules
+    assets/     what browsers read: index.html, style.css, ES modules; `vendor/` is not ours
 """

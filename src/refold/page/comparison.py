@@ -1,21 +1,21 @@
-"""Two runs side by side on the page: which call answers which, and where they differ.
+"""How two runs differ, on the page: each cause once, with its places, their words and their sums.
 
-The alignment and the differences are those of `refold diff`. Rules: CONTRACT.md §13, §14.16.
+The causes are those of `refold diff`. Rules: CONTRACT.md §13, §14.16.
 """
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import encode, text_of_json
 from refold.engine.errors import LogError
-from refold.page.one_run import OneRun, left_out
-from refold.replay.compare.diff import Compared, LogDifference, diff
+from refold.page.one_run import OneRun
+from refold.page.turns import left_out
+from refold.replay.compare.diff import Compared, diff
 from refold.replay.difference.causes import DiffCause
-from refold.replay.difference.pointer_diff import shown
-from refold.replay.run.totals import totals
+from refold.replay.difference.pointer_diff import Difference, shared_ends, shown
 
 _LABELS: Final = {
     "runs": "Runs",
@@ -27,72 +27,60 @@ _LABELS: Final = {
     "time_us": "Time",
 }
 """The names of the rows of the table."""
-_SHOWN: Final = 2_000
+_SHOWN: Final = 8_000
 """Characters of a value in a difference; longer ones are cut in their middle."""
+_CELLS_MAX: Final = 1_000_000
+"""Words that went times words that came; beyond, they are not aligned."""
+_PLACES: Final = 50
+"""Places of one difference that are shown."""
 
 
 def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
-    """Return the differences of two runs, call by call, as `refold diff` does.
+    """Return the differences of two runs by cause, as `refold diff` does.
 
     If they cannot be compared, `error` gives the reason.
     """
     pairs: list[Compared] = []
-    found: dict[str, Any] = {"other": b.document()}
-    found |= {"rows": [], "causes": [], "notes": []}
+    found: dict[str, Any] = {"other": b.document(), "causes": [], "notes": [], "error": ""}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     found["labels"] = _LABELS
     try:
         told = diff(a.log, b.log, pairs=pairs)
     except LogError as error:
-        answers = {"identical": False, "count": None, "title": "They cannot be compared"}
-        return found | answers | {"error": str(error)}
-    rows = [_row(each, a.ids, b.ids, content=content) for each in pairs]
-    found["rows"] = sorted(rows, key=lambda row: _when(row, a, b))
-    places = {
-        id(one): row for each, row in zip(pairs, rows, strict=True) for one in each.differences
-    }
-    found["causes"] = [_cause(each, places, content=content) for each in told.causes]
-    found["title"] = "They first differ here" if found["causes"] else "No difference"
+        return found | {"identical": False, "count": None, "error": str(error)}
+    places = {id(one): each for each in pairs for one in each.differences}
+    found["causes"] = [_cause(each, places, a, b, content=content) for each in told.causes]
     return found | {"identical": told.identical, "count": told.count, "notes": list(told.notes)}
 
 
-def _row(
-    pair: Compared, ids_a: dict[Path, str], ids_b: dict[Path, str], *, content: bool
-) -> list[Any]:
-    status = "changed" if pair.differs else "same"
-    if pair.seq_a is None or pair.seq_b is None:
-        status = "added" if pair.seq_a is None else "removed"
-    places = [place for each in pair.differences for place in _places(each, content=content)]
-    return [ids_a[pair.log_a], pair.seq_a, ids_b[pair.log_b], pair.seq_b, status, places]
-
-
-def _cause(cause: DiffCause, places: Mapping[int, list[Any]], *, content: bool) -> dict[str, Any]:
-    """Return a cause, with its place in both runs where it has one."""
-    log_a, seq_a, log_b, seq_b, *_ = places.get(id(cause.leaves[0]), (None,) * 4)
-    shown = attrs.evolve(
-        cause,
-        was=_short(cause.was, content=content),
-        now=_short(cause.now, content=content),
-        words=cause.words if content else (),
-    )
+def _cause(
+    cause: DiffCause, places: Mapping[int, Compared], a: OneRun, b: OneRun, *, content: bool
+) -> dict[str, Any]:
+    pair = places.get(id(cause.leaves[0]))
     return {
-        **shown.as_json(),
-        "a": None if seq_a is None else [log_a, seq_a],
-        "b": None if seq_b is None else [log_b, seq_b],
         "title": cause.headline,
+        "where": cause.where,
+        "what": cause.what.replace("_", " "),
+        "a": pair and _entry(a.ids, pair.log_a, pair.seq_a),
+        "b": pair and _entry(b.ids, pair.log_b, pair.seq_b),
+        "differences": [_place(each, content=content) for each in cause.differences[:_PLACES]],
+        "alike": list(cause.alike),
+        "follows": cause.follows,
     }
 
 
-def _places(difference: LogDifference, *, content: bool) -> list[list[Any]]:
-    return [
-        [
-            each.pointer,
-            {"absent": True} if each.kind == "added" else _short(each.before, content=content),
-            {"absent": True} if each.kind == "removed" else _short(each.after, content=content),
-        ]
-        for each in difference.differences
-    ]
+def _entry(ids: Mapping[Path, str], log: Path, seq: int | None) -> list[Any] | None:
+    return None if seq is None else [ids[log], seq]
+
+
+def _place(each: Difference, *, content: bool) -> list[Any]:
+    """Return where, both values, and if both are there, their words: with ` `, `-` or `+`."""
+    absent = {"absent": True}
+    was = absent if each.kind == "added" else _short(each.before, content=content)
+    now = absent if each.kind == "removed" else _short(each.after, content=content)
+    parts = [*_parts(*map(text_of_json, (was, now)))] if each.kind == "changed" else None
+    return [each.pointer, was, now, parts]
 
 
 def _short(value: Any, *, content: bool) -> Any:
@@ -102,19 +90,33 @@ def _short(value: Any, *, content: bool) -> Any:
     return value if len(encode(value)) <= _SHOWN else shown(value, _SHOWN)
 
 
-def _when(row: list[Any], a: OneRun, b: OneRun) -> int:
-    log, seq, log_b, seq_b = row[:4]
-    found: int = b.times[log_b][seq_b] if seq is None else a.times[log][seq]
-    return found
+def _parts(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of two texts: those that both have, those that went, those that came."""
+    olds, news = (re.split(r"(\W)", text) for text in (before, after))
+    start, end = shared_ends(olds, news)
+    middle = olds[start : len(olds) - end], news[start : len(news) - end]
+    yield " ", "".join(olds[:start])
+    if len(middle[0]) * len(middle[1]) > _CELLS_MAX:
+        yield "-", "".join(middle[0])
+        yield "+", "".join(middle[1])
+    else:
+        matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+        for how, i, j, k, m in matcher.get_opcodes():
+            if how == "equal":
+                yield " ", "".join(middle[0][i:j])
+            else:
+                yield "-", "".join(middle[0][i:j])
+                yield "+", "".join(middle[1][k:m])
+    yield " ", "".join(olds[len(olds) - end :])
 
 
 def _sums(side: OneRun) -> dict[str, int | None]:
     """Return one run's side of the table of two."""
-    total, times = totals(side.tree), side.times[side.ids[side.log]]
+    total, duration_ms = side.run.totals, side.tree.duration_ms
     return {
         "runs": total["runs"],
         "tool_calls": total["tools"],
         "requests": total["requests"],
         **total["all"],
-        "time_us": times[-1] if times else 0,
+        "time_us": None if duration_ms is None else duration_ms * 1000,
     }

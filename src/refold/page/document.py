@@ -47,35 +47,57 @@ LOOKS: Final = {
 """The sign and the tone of each status of a run or call: `good`, `bad`, `warn` or `plain`."""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Page:
     """The page as data, with the logs and texts that it shows."""
 
     document: dict[str, Any]
-    logs: dict[str, Path]
-    """By their ids in the document."""
-    blobs: dict[str, bytes]
-    """Large texts, by their digests."""
-    run: OpenedRun
-    """The run that it shows, to be read further when its logs grow."""
+    sides: tuple[OneRun, ...]
+    """The run, and the one beside it."""
     written: tuple[Path, ...] = ()
     """Logs that were being written."""
 
+    @property
+    def logs(self) -> dict[str, Path]:
+        """The logs that are on it, by their ids in the document."""
+        sides = self.sides if self.sides[0].content else ()
+        return {name: path for side in sides for path, name in side.ids.items()}
+
+    @functools.cached_property
+    def blobs(self) -> dict[str, bytes]:
+        """Large texts, by their digests: up to `BLOBS_MAX`, and none that is not sound."""
+        sides = self.sides if self.sides[0].content else ()
+        wanted = {name: (size, side.log) for side in sides for name, size in side.blobs.items()}
+        return _kept(wanted)
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return what is read only when it is looked at: `links` or `states` of the entries.
+
+        Raises:
+            KeyError: there is no such part.
+        """
+        if name == "states":
+            return {log: rows for side in self.sides for log, rows in side.states().items()}
+        if name != "links":
+            raise KeyError(name)
+        own, *others = (side.links() for side in self.sides)
+        return own | ({"other": others[0]} if others else {})
+
 
 def page(
-    log: Path | OpenedRun,
+    log: Path,
     other: Path | None = None,
     *,
     content: bool = True,
-    causes: bool = True,
     files: bool = False,
+    before: Page | None = None,
 ) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
 
-    Of an opened run, only what was written since is read for its tree.
+    Of the run of the page `before`, only what was written since is read, and what did not change
+    is the same object in both documents.
 
-    Without `content`, the texts of tools and models are left out, and so are the logs' bytes;
-    without `causes`, the causes and changes of each entry, which are most of it for a long log.
+    Without `content`, the texts of tools and models are left out, and so are the logs' bytes.
     Only with `files`, the diffs of a watched command's files are on it.
 
     Raises:
@@ -83,24 +105,19 @@ def page(
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    read = functools.partial(OneRun, content=content, files=files)
-    run = OpenedRun(log) if isinstance(log, Path) else log
-    if run is log:
-        run.read()
-    one = read(run)
-    sides = [one] if other is None else [one, read(OpenedRun(other), {*one.ids.values()})]
-    document = one.document(causes=causes or other is not None) | {
-        "looks": LOOKS,
-        "kinds": KIND_GROUPS,
-    }
+    if before is None:
+        one = OneRun(OpenedRun(log), content=content, files=files)
+    else:
+        known = before.sides[0]
+        known.run.read()
+        one = OneRun(known.run, content=content, files=files, turns=known.turns)
+    sides = [one]
+    if other is not None:
+        sides.append(OneRun(OpenedRun(other), {*one.ids.values()}, content=content, files=files))
+    document = one.document() | {"looks": LOOKS, "kinds": KIND_GROUPS}
     if other is not None:
         document["diff"] = compared(*sides, content=content)
-        document["title"] += f" ↔ {other.name}"
-    wanted = {name: (size, side.log) for side in sides for name, size in side.blobs.items()}
-    kept = _kept(wanted) if content else {}
-    document["blobs"] = {"kept": len(kept), "left_out": len(wanted) - len(kept)}
-    logs = {name: path for side in sides for path, name in side.ids.items()} if content else {}
-    return Page(document, logs, kept, run, _written(one.tree))
+    return Page(document, tuple(sides), _written(one.tree))
 
 
 def _written(tree: RunNode) -> tuple[Path, ...]:

@@ -26,7 +26,11 @@ _BLOCK_MAX: Final = 2**18
 _LOG_MAX: Final = 2**30
 """Bytes of one log; a file of more has a hole, or would be no page that opens."""
 _ENTRY: Final = "app"
-_IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./([\w/]+)\.js";$', re.MULTILINE)
+_BESIDE: Final = re.compile(r"/\*\*.*?\*/ ?|^\s*//[^\n]*|^\t+", re.DOTALL | re.MULTILINE)
+"""What a browser does not need: comments, and the spaces that begin a line."""
+_VENDORED: Final = re.compile(r"export\{([^}]*)\};\s*(//# sourceMappingURL=\S*)?\s*$")
+"""The end of a module that is not ours: all that it exports."""
 _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 
 
@@ -45,6 +49,8 @@ def page_html(made: Page) -> str:
     packed = [("log", name, _content(path)) for name, path in made.logs.items()]
     packed += [("blob", name, content) for name, content in made.blobs.items()]
     text = json.dumps(made.document, separators=(",", ":")).encode()
+    parts = [(name, made.part(name)) for name in ("links", "states")]
+    packed += [("part", name, json.dumps(part).encode()) for name, part in parts]
     logs = [_gzipped(f'data-{what}="{escape(name)}"', content) for what, name, content in packed]
     document = _gzipped('id="page"', text, block_max=len(text) * 2)
     return shell(document, "\n".join(logs), title=made.document["title"], connect="'none'")
@@ -103,13 +109,27 @@ def _bundle(name: str, done: dict[str, str]) -> None:
     for _, needed in _IMPORT.findall(text):
         if needed not in done:
             _bundle(needed, done)
-    body = _IMPORT.sub(lambda f: f"const {{{f[1].replace(' as ', ': ')}}} = module_{f[2]};", text)
+    if vendored := _VENDORED.search(text):
+        pairs = (each.split(" as ") for each in vendored[1].split(","))
+        names = ", ".join(f"{known}: {own}" for own, known in pairs)
+        done[name] = _scoped(name, text[: vendored.start()], names)
+        return
+    text = _BESIDE.sub("", text)
+    body = _IMPORT.sub(
+        lambda f: f"const {{{f[1].replace(' as ', ': ')}}} = {_variable(f[2])};", text
+    )
     names = ", ".join(found[1] for found in _EXPORT.findall(text))
     body = _EXPORT.sub(r"\1\2", body)
-    if name == _ENTRY:  # may await: no function around it
-        done[name] = body
-        return
-    done[name] = f"const module_{name} = (() => {{\n{body}\nreturn {{{names}}};\n}})();"
+    # The first one may await: no function around it.
+    done[name] = body if name == _ENTRY else _scoped(name, body, names)
+
+
+def _variable(module: str) -> str:
+    return f"module_{module.replace('/', '_')}"
+
+
+def _scoped(module: str, body: str, names: str) -> str:
+    return f"const {_variable(module)} = (() => {{\n{body}\nreturn {{{names}}};\n}})();"
 
 
 @functools.cache

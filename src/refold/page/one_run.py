@@ -9,41 +9,43 @@ CONTRACT.md §14.16.
 import contextlib
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from refold import __version__
-from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError, damage_meaning
-from refold.engine.events.outcome import Fault, Priced, Usage
-from refold.engine.log.lock import is_locked
-from refold.engine.log.names import child_path
+from refold.engine.events.outcome import Fault
+from refold.engine.state.digests import state_json
+from refold.engine.state.folding import Fold
 from refold.engine.workspace.paths import as_text
 from refold.page.critical import Link, critical_path
-from refold.page.lanes import Lane, read_lane, sound
-from refold.page.states import changes
+from refold.page.entries import large_texts, read_times, sound
+from refold.page.turns import Turns, cut, left_out, spending
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.guarantee import MAIN
-from refold.replay.index.standing import STANDINGS, WORDS
+from refold.replay.index.standing import RUNNING, STANDINGS, WORDS
 from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
+from refold.replay.run.agents import Agent
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.totals import below, totals
+from refold.replay.run.totals import below
 
-VERSION: Final = 1
+VERSION: Final = 2
 
-ENTRIES_MAX: Final = 50_000
-"""Entries of a log; of larger ones, the page leaves out the details of each entry, with a note."""
+TITLE_MAX: Final = 200
+"""Characters of a title."""
+
+STATES_MAX: Final = 1_000
+"""Entries of a log; of larger ones, the page has no states, and names the command instead."""
 
 DIFFS_MAX: Final = 20_000_000
 """Characters of diffs of files in one page; those beyond are left out."""
-
-_LATER: Final = "the run is too large for this page: refold show LOG --at N, refold why LOG N"
 
 
 class OneRun:
@@ -56,105 +58,140 @@ class OneRun:
         *,
         content: bool,
         files: bool = False,
+        turns: Turns | None = None,
     ) -> None:
-        """Read the rest of a run; ids in `taken` are those of other logs."""
+        """Read the rest of a run; ids in `taken` are those of other logs.
+
+        `turns` are what an earlier reading of the run has made.
+        """
         self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files
-        self.verification = verify(log)
-        if not self.verification.intact and is_locked(log):
-            self.verification = verify(log)  # its writer may just have cut off a torn tail
-        tree = run.tree
-        self.tree = tree if content else without_content(tree)
-        reports = {Path(each.path): each for each in self.verification.logs}
+        self.turns = turns or Turns(content=content)
+        self.tree = tree = run.tree
+        nodes = below(tree)
+        is_sound = all(each.log_state in ("read", "none") for each in nodes)
+        self.verification: Verification | None = None
+        """`None` for a run that is being written: the page checks the chain of each log itself."""
+        if tree.status == RUNNING and is_sound:
+            known = {Path(each.log): (each.entries, each.head) for each in nodes if each.log}
+        else:
+            self.verification = verify(log)
+            known = {Path(e.path): (e.entries, e.head) for e in self.verification.logs}
         # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).
-        self.reports = {
-            path: each for path, each in reports.items() if path == log or _is_there(path)
-        }
-        self.ids = _ids(self.reports, tree, {*taken})
-        self.blobs: dict[str, int] = {}
-        self.times: dict[str, list[int]] = {}
-        self.scopes: dict[str, list[str]] = {}
-        self.lanes: list[dict[str, Any]] = []
-        self.threads: list[dict[str, Any]] = []
-        first = next(iter(sound(log)))
-        origin = origin_of(first)
-        edits = ", ".join((first.data.get("origin") or {}).get("edits", ()))
-        self.title = f"{self.tree.name} · {log.name}{edits and f' · edited: {edits}'}"
-        found = _lanes(self.tree, self.ids)
-        for path, lanes in found.items():
-            read = read_lane(path, lanes, origin, self.blobs, self.reports[path].entries)
-            self.times[self.ids[path]], self.scopes[self.ids[path]] = read
-        for path, lanes in found.items():
-            there = [lane for lane in lanes.values() if lane.start_us is not None]
-            for number, bar in [each for lane in there for each in lane.joined.items()]:
-                # Of a resumed child: its own last entry says it.
-                times = self.times.get(self.ids.get(child_path(path, number), ""))
-                bar[5] = max(bar[4], min(bar[5], times[-1])) if times else bar[5]
-            self.lanes += [lane.as_json() for lane in there]
-            self.threads += [talk for lane in there for talk in lane.talks()]
+        self.logs = {path: each for path, each in known.items() if path == log or _is_there(path)}
+        """By path: entries, and the hash of the last."""
+        self.ids = _ids(self.logs, tree, {*taken})
 
-    def document(self, *, causes: bool = True) -> dict[str, Any]:
-        """Return the page's data of this run alone, `causes` and states of entries included."""
-        counts = {path: report.entries for path, report in self.reports.items()}
-        is_large = max(counts.values()) > ENTRIES_MAX or not causes
-        links = _links(counts if causes else {}, self.ids)
-        main, beside = _linked(links, self.ids.values())
-        starts = {
-            path: {"log": place[1], "seq": place[2]}
-            for path, name in self.ids.items()
-            for place in links.get((name, 0), ())[:1]
-            if place[1]
+    @cached_property
+    def _origin(self) -> tuple[int, int]:
+        return origin_of(next(iter(sound(self.log))))
+
+    @cached_property
+    def _times(self) -> dict[str, tuple[list[int], list[str]]]:
+        """By the id of a log: the time and the scope of each entry."""
+        return {
+            self.ids[path]: read_times(path, self._origin, entries)
+            for path, (entries, _) in self.logs.items()
         }
+
+    @cached_property
+    def blobs(self) -> dict[str, int]:
+        """The sizes of large texts by digest."""
+        found: dict[str, int] = {}
+        for path, (entries, _) in self.logs.items():
+            found.update(large_texts(path, entries))
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """Return the page's data of this run alone."""
+        run, root, totals = self.run, self.tree, self.run.totals
+        edits = ", ".join(run.forked.get("edits", ()))
+        title = run.title if self.content and root.guarantee else root.name
+        if not root.guarantee and self.content and (told := run.agents[0].told.split("\n")[0]):
+            # A bare value says little.
+            title = told[:TITLE_MAX] if " " in told.strip() else f"{root.name} {told[:TITLE_MAX]}"
         document = {
             "version": VERSION,
             "refold": __version__,
-            "title": self.title,
-            "guarantee": self.tree.guarantee or "kernel",
+            "name": self.log.name,
+            "path": self.log.name if self.log.is_absolute() else str(self.log),
+            "title": title + (f" · edited: {edits}" if edits else ""),
+            "guarantee": root.guarantee or "kernel",
             "content": self.content,
-            "verdict": _verdict(self.verification, self.tree, self.ids, content=self.content),
-            "logs": [self._log(path, starts.get(path)) for path in self.ids],
-            "tree": self._tree(starts),
-            "changes": self._changes() if self.content and self.tree.guarantee else [],
-            "totals": (told := totals(self.tree)),
-            "failures": amounts.failures(told["requests_failed"]),
-            "lanes": self.lanes,
-            "critical": self._critical(links),
-            "links": main | {"beside": {} if is_large else beside},
-            "states": {} if is_large else self._states(),
-            "threads": self.threads,
-            "main": self._main(),
-            "left_out": _LATER if is_large else "",
+            "verdict": self._verdict(),
+            "logs": [self._log(path) for path in self.ids],
+            "agents": [self._agent(each) for each in _in_order(run.agents)],
+            "main": (run.main if run.is_watched else run.agents[0]).key,
+            "question": run.question if self.content else None,
+            "changes": self._changes() if self.content and root.guarantee else [],
+            "totals": totals,
+            "failures": amounts.failures(totals["requests_failed"]),
+            "critical": self._critical(),
             "diff": None,
         }
         if not self.content:
             document["entries"] = {name: self._bare(path) for path, name in self.ids.items()}
         return document
 
-    def _tree(self, starts: dict[Path, dict[str, Any]]) -> dict[str, Any]:
-        """Return the tree, logs by id; `seq` is where a run was started, or a talk began."""
-        document = self.tree.as_json()
-        root = self.ids[self.log]
-        begins = {scope: seq for seq, scope in reversed([*enumerate(self.scopes[root])])}
-        waiting = [document]
-        for node in waiting:
-            path = Path(node["log"]) if node["log"] else None
-            node["log"] = self.ids.get(path) if path else None
-            node["seq"] = starts[path]["seq"] if path in starts else None
-            if node["scope"]:
-                node |= {"log": root, "seq": begins.get(node["scope"])}
-            for name in ("", "own_"):
-                usage, priced = node[f"{name}usage"], Priced(**node[f"{name}priced"])
-                spent = Usage(**usage)
-                usage |= {"cost": amounts.cost(spent, priced), "tokens": amounts.tokens(spent)}
-                usage["spent"] = amounts.spent(spent, priced)
-            for file in node["files"]:
-                unsure = "" if file["is_sole"] else " (perhaps by others)"
-                counts = file["lines_added"], file["lines_removed"]
-                file["text"] = _file_text(file["change"], file["path"], counts) + unsure
+    def _agent(self, agent: Agent) -> dict[str, Any]:
+        node = agent.node if self.content else without_content(agent.node)
+        facts = node.as_json()
+        told = {name: facts[name] for name in _FACTS}
+        told |= {"told": cut(agent.told), "answered": cut(agent.answered)}
+        if not self.content:
+            told |= {name: left_out(told[name]) for name in ("told", "answered")}
+        for name in ("", "own_"):
+            told[f"{name}usage"] = spending(facts[f"{name}usage"], facts[f"{name}priced"])
+        for file in facts["files"]:
+            unsure = "" if file["is_sole"] else " (perhaps by others)"
+            counts = file["lines_added"], file["lines_removed"]
+            file["text"] = _file_text(file["change"], file["path"], counts) + unsure
+        path = self.log if node.scope else Path(node.log) if node.log else None
+        turns = self.turns.of(agent)
+        limits = (
+            f"{value:,} {'s' if name == 'timeout_seconds' else name.removeprefix('max_')}"
+            for name, value in node.narrowed.items()
+        )
+        return told | {
+            "key": agent.key,
+            "parent": agent.parent,
+            "files": facts["files"],
+            "log": self.ids.get(path) if path else None,
+            "seq": next((min(turn["entries"]) for turn in turns if turn["entries"]), None)
+            if node.scope
+            else 0,
             # In the column of a table: `≥ $0.21` of `at least $0.21 (1 answer not counted)`.
-            node["cost"] = re.sub("^at least (.*) \\(.*|^cost .*", _least, node["usage"]["cost"])
-            waiting.extend(node["children"])
-        return document
+            "cost": re.sub("^at least (.*) \\(.*|^cost .*", _least, told["usage"]["cost"]),
+            "limits": ", ".join(limits).replace("_", " "),
+            "notable": [*node.notable.values()],
+            "below": len(node.children),
+            "interval": agent.interval or (None, None),
+            "turns": turns,
+        }
+
+    @cached_property
+    def _links(self) -> dict[tuple[str, int], list[Link]]:
+        return _links({path: entries for path, (entries, _) in self.logs.items()}, self.ids)
+
+    def links(self) -> dict[str, Any]:
+        """Return what led to each entry: the link of its chain by log, and those beside it."""
+        main, beside = _linked(self._links, self.ids.values())
+        return main | {"beside": beside}
+
+    @cached_property
+    def _starts(self) -> dict[str, dict[str, Any]]:
+        """By the id of a child's log: the log and the entry of its start."""
+        by_key = self.run.by_key
+        return {
+            self.ids[Path(by_key[step.child].node.log)]: {
+                "log": self.ids[Path(agent.node.log)],
+                "seq": step.entries[0],
+            }
+            for agent in self.run.agents
+            for turn in agent.turns
+            for step in turn.steps
+            if step.child and Path(by_key[step.child].node.log) in self.ids
+        }
 
     def _changes(self) -> list[dict[str, Any]]:
         """Return each change of a file, with its diff if that was asked for."""
@@ -168,54 +205,83 @@ class OneRun:
                 diff = "\n".join(lines)
                 rest -= len(diff)
                 diff = diff if rest >= 0 else "too large for this page: refold show LOG --files"
-                rows.append({"seq": seq, "calls": calls, "text": text + by, "diff": diff})
+                rows.append(
+                    {"seq": seq, "calls": calls, "path": as_text(change.path)}
+                    | {"text": text + by, "diff": diff}
+                )
         return rows
 
-    def _main(self) -> int:
-        """Return which of the threads is the main one.
-
-        The first in which a model was asked; of a watched command, the one with most below it.
-        """
-        scopes = [each["scope"] for each in self.threads]
-        main = self.run.main.node.scope or next(filter(None, scopes), None)
-        return scopes.index(main) if main in scopes else 0
-
-    def _critical(self, links: dict[tuple[str, int], list[Link]]) -> list[list[Any]]:
-        """Return the critical path; a watched command's waiting is in no log."""
-        if self.tree.guarantee:
+    def _critical(self) -> list[list[Any]]:
+        """Return the critical path of a run that ended; of a watched command, it is not known."""
+        if self.tree.guarantee or self.tree.status in STANDINGS:
             return []
-        return critical_path(links, self.times, self.scopes, self.ids[self.log])
+        times, scopes = ({log: each[at] for log, each in self._times.items()} for at in (0, 1))
+        return critical_path(self._links, times, scopes, self.ids[self.log])  # type: ignore[arg-type]
 
-    def _log(self, path: Path, parent: dict[str, Any] | None) -> dict[str, Any]:
-        report = self.reports[path]
+    def _verdict(self) -> dict[str, Any]:
+        tree, found = self.tree, self.verification
+        told = ("line", "what", "expected", "found") if self.content else ("line", "what")
+        problems = [
+            {"log": self.ids.get(Path(each.path)), "name": Path(each.path).name}
+            | {name: getattr(each, name) for name in told}
+            | {"what": ": ".join(filter(None, (each.what, damage_meaning(each.what))))}
+            for each in (found.damage if found else ())
+        ]
+        answers = {
+            "intact": found is None or found.intact,
+            "complete": found is not None and found.complete,
+        }
+        standing = tree.status if tree.status in STANDINGS else ""
+        guarantee = _MATCHED if tree.guarantee else _KERNEL
+        about = {"standing": standing, "how": tree.standing, "words": [_SIGNED, guarantee]}
+        return answers | about | {"problems": problems}
+
+    def _log(self, path: Path) -> dict[str, Any]:
+        entries, head = self.logs[path]
         return {
             "id": self.ids[path],
             "name": path.name,
             "bytes": path.stat().st_size,
-            "entries": report.entries,
-            "head": report.head,
-            "parent": parent,
+            "entries": entries,
+            "head": head,
+            "parent": self._starts.get(self.ids[path]),
         }
 
-    def _states(self) -> dict[str, list[Any]]:
-        """Return what each entry changed of the state; as far as a log can be folded."""
-        found: dict[str, list[Any]] = {}
+    def states(self) -> dict[str, list[dict[str, Any]]]:
+        """Return by log the members of the state that each entry changed.
+
+        As far as a log can be folded, and none of a large one.
+        """
+        found: dict[str, list[dict[str, Any]]] = {}
         for path, name in self.ids.items():
-            rows = found[name] = []
+            entries = self.logs[path][0]
+            if entries > STATES_MAX or not self.content:
+                continue
+            rows, fold, before = list[dict[str, Any]](), Fold(), dict[str, Any]()
+            found[name] = rows
             with contextlib.suppress(RefoldError):
-                rows.extend(changes(sound(path, self.reports[path].entries, resolve=True)))
-            for row in () if self.content else (each for entry in rows for each in entry):
-                if len(row) > _VALUE and isinstance(row[_VALUE], dict) and "brief" in row[_VALUE]:
-                    row[_VALUE]["brief"] = left_out(row[_VALUE]["brief"])
+                for entry in sound(path, entries, resolve=True):
+                    fold.apply(entry.event, entry.call, entry.seq)
+                    after = state_json(fold.state())
+                    rows.append(
+                        {k: v for k, v in after.items() if k not in before or v != before[k]}
+                    )
+                    before = after
         return found
 
     def _bare(self, path: Path) -> list[list[Any]]:
-        times = self.times[self.ids[path]]
+        times = self._times[self.ids[path]][0]
         return [
             [each.seq, each.kind, each.call, each.cause, each.hash, at]
             for each, at in zip(sound(path, len(times)), times, strict=True)
         ]
 
+
+_FACTS: Final = (
+    "entries", "name", "number", "depth", "status", "standing", "error", "where", "tool", "tools",
+    "models", "requests_failed", "how", "is_provisional", "scope", "log_state", "duration_ms",
+)  # fmt: skip
+"""Members of an agent's node that the page shows as they are."""
 
 _SIGNED: Final = (
     "Authentic: nothing is signed. Anyone who can write the logs can write other intact ones. "
@@ -229,20 +295,21 @@ _MATCHED: Final = "Guarantee “matched”: a command was watched; replay matche
 
 _RUN_ID: Final = re.compile(r"[0-9a-f]{8,64}")
 
-_VALUE: Final = 2
-"""The index of a state change's value."""
 
-
-def left_out(value: Any) -> Any:
-    """Return the replacement for content: its size."""
-    if value is None or value in ("", [], {}):
-        return value
-    size = len(value.encode()) if isinstance(value, str) else len(encode(value))
-    return f"({size:,} bytes left out)"
+def _in_order(agents: list[Agent]) -> list[Agent]:
+    """Return agents with those below each right behind it."""
+    below: dict[str | None, list[Agent]] = {}
+    for each in agents:
+        below.setdefault(each.parent, []).append(each)
+    found, waiting = list[Agent](), below.get(None, [])[::-1]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.get(found[-1].key, [])[::-1]
+    return found
 
 
 def without_content(tree: RunNode) -> RunNode:
-    """Return a tree with sizes in place of the texts of tools and models."""
+    """Return a node with sizes in place of the texts of tools and models."""
     error = tree.error and Fault(code=tree.error.code, message=left_out(tree.error.message))
     name = tree.name
     if tree.scope and not tree.agent and name != MAIN:  # the beginning of a prompt
@@ -255,7 +322,6 @@ def without_content(tree: RunNode) -> RunNode:
         brief=left_out(tree.brief),
         input=left_out(tree.input),
         error=error,
-        children=tuple(map(without_content, tree.children)),
     )
 
 
@@ -320,43 +386,3 @@ def _least(found: re.Match[str]) -> str:
 
 def _is_there(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
-
-
-def _verdict(
-    found: Verification, tree: RunNode, ids: dict[Path, str], *, content: bool
-) -> dict[str, Any]:
-    told = ("line", "what", "expected", "found") if content else ("line", "what")
-    problems = [
-        {"log": ids.get(Path(each.path)), "name": Path(each.path).name}
-        | {name: getattr(each, name) for name in told}
-        | {"what": ": ".join(filter(None, (each.what, damage_meaning(each.what))))}
-        for each in found.damage
-    ]
-    answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
-    standing = tree.status if tree.status in STANDINGS else ""
-    guarantee = _MATCHED if found.root.guarantee else _KERNEL
-    about = {"standing": standing, "how": tree.standing, "words": [_SIGNED, guarantee]}
-    return answers | about | {"problems": problems}
-
-
-def _lane(node: RunNode, log: str) -> Lane:
-    return Lane(log, node.scope or None, node.name, node.status, node.standing, node.duration_ms)
-
-
-def _lanes(tree: RunNode, ids: dict[Path, str]) -> dict[Path, dict[str | None, Lane]]:
-    """Return the lanes of each log, in the order of the tree: of a watched command, one a talk."""
-    found: dict[Path, dict[str | None, Lane]] = {}
-    root = Path(tree.log)
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        waiting.extend(reversed(node.children))
-        path = Path(node.log) if node.log else None
-        if path in ids and node.log_state != "foreign":
-            lane = _lane(node, ids[path])
-            lane.limits = node.limits
-            found.setdefault(path, {})[None] = lane
-        if node.scope:
-            found[root].pop(None, None)
-            found[root][node.scope] = _lane(node, ids[root])
-    return found | {path: {} for path in ids if path not in found}

@@ -11,6 +11,7 @@ from refold.engine.events.outcome import Usage
 from refold.replay.run.amounts import tokens
 from refold.replay.run.tree_text import printable
 
+_TIMED: Final = ("tool", "child", "input", "timer", "aside")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 _TOKENS: Final = ("input_tokens", "output_tokens", "untold")
 _TEXT_MAX: Final = 300
@@ -20,23 +21,47 @@ _ROWS_MAX: Final = 50
 
 
 def trace_events(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the lanes as Chrome trace events, which Perfetto and Chrome show."""
+    """Return the agents as Chrome trace events, which Perfetto and Chrome show."""
     events: list[dict[str, Any]] = []
-    for pid, lane in enumerate(document["lanes"]):
-        events.append(
-            {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane["label"]}}
-        )
-        ended = lane["standing"] or lane["status"]
-        whole = [None, None, "run", lane["label"], lane["start_us"], lane["end_us"], ended]
+    last = max((each["interval"][1] or 0 for each in document["agents"]), default=0)
+    for pid, agent in enumerate(document["agents"]):
+        start, ended = agent["interval"]
+        if start is None:
+            continue
+        name = f"{agent['name']} {agent['number'] or ''}".rstrip()
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
+        seq = agent["entries"] and agent["seq"]
+        args = {"told": agent["told"], "spent": agent["usage"]["spent"]}
+        whole = [seq, "run", name, start, ended, agent["standing"] or agent["status"], args]
         ends: list[int] = []  # of the last bar of each row: bars of one row may not overlap
-        for seq, _, kind, name, start, end, status in [whole, *lane["bars"]]:
-            last = lane["end_us"] if end is None else end
-            row = next((at for at, free in enumerate(ends) if free <= start), len(ends))
-            ends[row:] = [last, *ends[row + 1 :]]
-            event = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": row, "ts": start}
-            events.append(event | {"dur": last - start, "args": {"entry": seq, "status": status}})
+        for entry, kind, label, began, end, status, more in [whole, *sorted(_bars(agent))]:
+            over = max(began, last if end is None else end)
+            row = next((at for at, free in enumerate(ends) if free <= began), len(ends))
+            ends[row:] = [over, *ends[row + 1 :]]
+            event = {"ph": "X", "name": label, "cat": kind, "pid": pid, "tid": row, "ts": began}
+            told = {"entry": entry, "status": status} | more
+            events.append(event | {"dur": over - began, "args": told})
     made_by = {"generator": "Refold"}  # first: a file of ours is known by how it begins
     return {"otherData": made_by, "traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _bars(agent: dict[str, Any]) -> Iterator[list[Any]]:
+    """Yield what took time: entry, kind, name, start, end, status, and what else is known."""
+    for turn in agent["turns"]:
+        if turn["n"]:
+            more = {"spent": turn["spent"]}
+            yield [
+                turn["entries"][0],
+                "model",
+                turn["model"],
+                *turn["interval"],
+                turn["status"],
+                more,
+            ]
+        for step in turn["steps"]:
+            if step["kind"] in _TIMED:
+                name, status = step["name"], step["status"]
+                yield [step["entries"][0], step["kind"], name, *step["interval"], status, {}]
 
 
 def summary(document: dict[str, Any]) -> str:
@@ -45,7 +70,8 @@ def summary(document: dict[str, Any]) -> str:
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
-    tree, verdict, totals = document["tree"], document["verdict"], document["totals"]
+    agents, verdict, totals = document["agents"], document["verdict"], document["totals"]
+    tree = agents[0]
     yield f"### {_cell(document['title'])}: {_cell(verdict['how'] or tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
@@ -66,7 +92,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     else:
         yield from _differences(document["diff"])
-    bad = [node for node in _nodes(tree) if node["status"] not in ("completed", "running")]
+    bad = [node for node in agents if node["status"] not in ("completed", "running")]
     if bad:
         yield ""
         yield "**Did not complete:**"
@@ -105,13 +131,6 @@ def _differences(diff: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|"
     for name, pair in diff["table"].items():
         yield f"| {name} | {' | '.join('-' if each is None else f'{each:,}' for each in pair)} |"
-
-
-def _nodes(tree: dict[str, Any]) -> list[dict[str, Any]]:
-    nodes = [tree]
-    for node in nodes:
-        nodes.extend(node["children"])
-    return nodes
 
 
 def _cell(value: Any) -> str:

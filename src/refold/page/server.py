@@ -24,12 +24,13 @@ from refold.engine.log.lock import is_locked
 from refold.engine.log.names import tree
 from refold.page.document import LOOKS, Page, page
 from refold.page.html import policy, shell
+from refold.page.patches import patch
 
 RAW_MAX: Final = 4 * 1024 * 1024
 """Bytes of a log that one answer holds."""
 _LOOK_SECONDS: Final = 0.5
 """The interval between reads of a growing log; longer if making its page is slow."""
-_REST: Final = 5
+_REST: Final = 1
 """Times as long as making a page took is waited before the next; but not at the end of a run."""
 _PING_SECONDS: Final = 15.0
 CONNECTIONS_MAX: Final = 64
@@ -103,7 +104,7 @@ class Server(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/?token={token}"
         if first is not None:
             self.url += f"&log={first}"
-        self._kept: dict[Path, _Kept] = {}
+        self._kept: dict[tuple[Path, Path | None], _Kept] = {}
         self._making = threading.Lock()
         self._made = 0
         self._places = threading.Semaphore(CONNECTIONS_MAX)
@@ -125,32 +126,32 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing: requests of strangers do not belong on the terminal."""
 
-    def page(self, log: Path) -> _Kept:
+    def page(self, log: Path, other: Path | None = None) -> _Kept:
         """Return the page of a run, made anew if a log of it has grown, or lost its writer."""
         with self._making:
-            seen = _sizes(log)
-            kept = self._kept.get(log)
+            seen, place = _sizes(log), (log, other)
+            kept = self._kept.get(place)
             if kept is None or kept.seen != seen or kept.is_left():
                 began = time.monotonic()
-                made = page(log if kept is None else kept.page.run)
+                made = page(log, other, before=None if kept is None else kept.page)
                 self._made += 1
                 made.document["made"] = self._made
                 kept = _Kept(seen, made, time.monotonic() - began)
-            self._kept.pop(log, None)
-            self._kept[log] = kept
+            self._kept.pop(place, None)
+            self._kept[place] = kept
             if len(self._kept) > PAGES_MAX:
                 del self._kept[next(iter(self._kept))]
             return kept
 
-    def path(self, log: Path, name: str) -> Path:
-        """Return a log of a run by its id.
+    def path(self, log: Path, other: Path | None, name: str) -> Path:
+        """Return a log of a run, or of the one beside it, by its id.
 
         Raises:
-            KeyError: the run has none of this id.
+            KeyError: there is none of this id.
         """
-        kept = self._kept.get(log)
+        kept = self._kept.get((log, other))
         known = kept.page.logs if kept else {}
-        return known[name] if name in known else self.page(log).page.logs[name]
+        return known[name] if name in known else self.page(log, other).page.logs[name]
 
 
 def _sizes(log: Path) -> tuple[int, ...]:
@@ -207,15 +208,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def index(self, given: Mapping[str, str]) -> None:
         """Send the page; it asks for its data."""
-        try:
-            self.server.runs.log(given["log"])
-        except KeyError:
-            if "log" in given:
-                all_runs = f"/?token={self.server.token}"
-                what = f"Run {given['log']!a} was not found. All runs: {all_runs}"
-                self._text(HTTPStatus.NOT_FOUND, what)
-                return
-        start = {"live": True, "token": self.server.token, "log": given.get("log"), "looks": LOOKS}
+        for name in ("log", "other"):
+            try:
+                self.server.runs.log(given[name])
+            except KeyError:
+                if name in given:
+                    all_runs = f"/?token={self.server.token}"
+                    what = f"Run {given[name]!a} was not found. All runs: {all_runs}"
+                    self._text(HTTPStatus.NOT_FOUND, what)
+                    return
+        start = {"live": True, "token": self.server.token, "looks": LOOKS}
+        start |= {name: given.get(name) for name in ("log", "other")}
         text = json.dumps(start).replace("<", "\\u003c")
         data = f'<script type="application/json" id="page">{text}</script>'
         body = shell(data, title="Runs", connect="'self'").encode()
@@ -229,6 +232,10 @@ class _Handler(BaseHTTPRequestHandler):
     def page(self, given: Mapping[str, str]) -> None:
         """Send the document of a run."""
         self._json(self._kept(given).page.document)
+
+    def part(self, given: Mapping[str, str]) -> None:
+        """Send what is read of a document only when it is looked at."""
+        self._json(self._kept(given).page.part(given["name"]))
 
     def raw(self, given: Mapping[str, str]) -> None:
         """Send bytes of a log, as they are on disk."""
@@ -248,26 +255,29 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, "application/octet-stream", kept.blobs[given["digest"]])
 
     def events(self, given: Mapping[str, str]) -> None:
-        """Send a fresh document each time a log of the run has grown, until the tab is closed.
+        """Send what changed each time a log of the run has grown, until the tab is closed.
 
-        `made` is the number of the document that the tab has: another may have been made since.
+        `made` is the number of the document that the tab has: another may have been made since,
+        which is sent whole.
         """
-        log = self.server.runs.log(given["log"])
+        log, other = self._runs(given)
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self._more({})
         self.close_connection = True
-        kept = self.server.page(log)
+        kept = self.server.page(log, other)
         made = kept.page.document["made"]
-        is_behind = int(given.get("made", made)) != made
+        told = kept.page.document if given.get("made", str(made)) == str(made) else None
         pinged, due = float("-inf"), 0.0
         while True:
             is_due = time.monotonic() >= due
-            if is_behind or kept.is_left() or (is_due and _sizes(log) != kept.seen):
-                kept = self.server.page(log)
-                due, is_behind = time.monotonic() + _REST * kept.seconds, False
-                said = f"data: {json.dumps({'page': kept.page.document})}\n\n"
+            if told is None or kept.is_left() or (is_due and _sizes(log) != kept.seen):
+                kept = self.server.page(log, other)
+                due = time.monotonic() + _REST * kept.seconds
+                document = kept.page.document
+                change = {"=": document} if told is None else patch(told, document)
+                told, said = document, f"data: {json.dumps(change)}\n\n" if change else ""
             elif time.monotonic() - pinged > _PING_SECONDS:  # else a closed tab goes unnoticed
                 said = ": still there\n\n"
             else:
@@ -281,11 +291,16 @@ class _Handler(BaseHTTPRequestHandler):
     # --- how it is answered --------------------------------------------------------------
 
     def _kept(self, given: Mapping[str, str]) -> _Kept:
-        return self.server.page(self.server.runs.log(given["log"]))
+        return self.server.page(*self._runs(given))
+
+    def _runs(self, given: Mapping[str, str]) -> tuple[Path, Path | None]:
+        """Return the log of the run that was asked for, and of the one beside it."""
+        find = self.server.runs.log
+        return find(given["log"]), find(given["other"]) if given.get("other") else None
 
     def _log(self, given: Mapping[str, str]) -> Path:
-        log = self.server.runs.log(given["log"])
-        return self.server.path(log, given["run"]) if "run" in given else log
+        log, other = self._runs(given)
+        return self.server.path(log, other, given["run"]) if "run" in given else log
 
     def _json(self, document: Any) -> None:
         self._send(HTTPStatus.OK, "application/json", json.dumps(document).encode())
@@ -312,6 +327,7 @@ _ROUTES: Final[dict[str, Callable[[_Handler, Mapping[str, str]], None]]] = {
     "/": _Handler.index,
     "/runs": _Handler.listed,
     "/page": _Handler.page,
+    "/part": _Handler.part,
     "/raw": _Handler.raw,
     "/blob": _Handler.blob,
     "/events": _Handler.events,

@@ -184,7 +184,8 @@ def test_what_an_edit_gave_is_not_shown_as_what_was_given(
     assert "edited" in invoke("why", child, "-1").stdout
     assert "edited" not in invoke("show", forked, "--events").stdout
     assert "edited" not in invoke("show", log, "--events").stdout
-    assert OneRun(OpenedRun(forked), content=True).title.endswith(" · edited: 0#2 > 0#1")
+    document = OneRun(OpenedRun(forked), content=True).document()
+    assert document["title"].endswith(" · edited: 0#2 > 0#1")
 
 
 def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -156,7 +156,7 @@ def command(
         _print_cost(_TIMES["html" if rest else to], one, *rest, large=large)
         for path in (one, *rest) if files else ():
             _list_files(path)
-        made = page_of(one, *rest, content=not without_content, causes=to == "html", files=files)
+        made = page_of(one, *rest, content=not without_content, files=files)
         written = _exported(made, to).encode()
     code = _tell_damage(made.document["verdict"]["problems"])
     if file is None:

@@ -32,6 +32,9 @@ read the runs.  Stop with Ctrl-C.  To get a file: refold export LOG --to html.
 _PATIENCE_SECONDS: Final = 1.5
 """The longest time to read runs for the list at once: the next look, seconds later, continues."""
 
+_LANES: Final = 14
+"""Agents of a run that the list draws."""
+
 
 @click.command("view", epilog=page(_PAGE))
 @click.argument("place", metavar="[DIR|LOG]", type=PLACE, default=Path("runs"))
@@ -126,8 +129,7 @@ class FolderOfRuns:
         kept, counts = self._counts.get(run.path, (None, {}))
         if kept == seen or not is_read or run.status == "unreadable":
             return counts
-        from refold.replay.run.amounts import tokens  # noqa: PLC0415 - not for help pages
-        from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - the same
+        from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - not for help pages
 
         try:
             read = OpenedRun(self._plain(run.path))
@@ -137,9 +139,17 @@ class FolderOfRuns:
         counts = {
             "subagents": told["subagents"],
             "failed": told["failed"],
+            "tools_failed": told["tools_failed"],
             "models": sorted({model for each in read.agents for model in each.node.models}),
             **told["all"],
-            "tokens": tokens(read.tree.usage),
+            "title": read.title,
+            "question": (read.question or {}).get("question", ""),
+            "files": len(read.tree.files),
+            "lanes": [
+                [*each.interval, "failed" if each.node.last_failed else each.status]
+                for each in read.agents[:_LANES]
+                if each.interval and None not in each.interval
+            ],
         }
         self._counts[run.path] = seen, counts
         return counts

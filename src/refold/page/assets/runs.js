@@ -1,39 +1,221 @@
-/** The start page of `refold view`: the runs of a folder. */
-import { List, badge, count, h, known, millis, money, number, offer, short, tone } from "./dom.js";
+/** The list of runs: in the user's words, a question first; two of them can be compared. */
+import { List, h } from "./dom.js";
+import { isBad } from "./model.js";
+import { Copy, Sign, Status, said } from "./parts.js";
+import { Crumbs } from "./run.js";
+import { set, state } from "./store.js";
+import { count, duration, money, number, short, words } from "./words.js";
 
-const COLUMNS = {
-	run: ["Run", (run) => [badge(run.status, run.status !== "completed", run.standing), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))]],
-	calls: ["Subagents", (run) => [run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` (${number(run.failed)} failed)`) : ""]],
-	via: ["Models", (run) => short((run.models ?? []).join(", "), 80)],
-	tokens: ["Tokens", (run) => run.tokens ?? ""],
-	cost: ["Cost", (run) => known(run.cost_usd_micros, money)],
-	when: ["Started (UTC)", ({ started_us: us }) => (us < 8e18 && us ? new Date(us / 1000).toISOString().slice(0, 16).replace("T", " ") : "")],
-	time: ["Time", (run) => known(run.duration_ms, millis)],
-};
+/** Who was busy when, as small as a word. @param {{ lanes: any[] }} props */
+function Spark({ lanes }) {
+	if (!lanes?.length) return h("span.spark");
+	const span = Math.max(1, ...lanes.map(([, to]) => to));
+	const height = Math.min(5, 30 / lanes.length);
+	return h(
+		"svg.spark",
+		{ viewBox: "0 0 120 30", hush: "true" },
+		lanes.map(([from, to, status], i) =>
+			h("rect", {
+				key: i,
+				x: (from / span) * 120,
+				y: i * height,
+				width: Math.max(1.5, ((to - from) / span) * 120),
+				height: Math.max(0.8, height - 0.8),
+				class: isBad(status) ? "bad" : "model",
+			}),
+		),
+	);
+}
 
-export function runs(query) {
-	let all = [], rows = all;
-	const text = h("input", { type: "search", placeholder: "Search runs  ( / )", label: "Search runs", oninput: () => update() });
-	const status = h("select", { label: "Status", onchange: () => update() });
-	const said = h("span.quiet", { role: "status" }, "Reading …");
-	const go = (run) => query("", { log: run.id });
-	const draw = (i) => h("div", { class: `runrow ${tone(rows[i].status)}` }, Object.entries(COLUMNS).map(([name, [, of]]) => h("span", { class: name }, of(rows[i]))));
-	const list = new List({ label: "Runs", none: "No run matches.", count: () => rows.length, draw, choose: (i, entered) => { if (entered && rows[i]) location.assign(go(rows[i])); } });
-	const head = h("div.row.head.runrow", { hush: true }, Object.entries(COLUMNS).map(([name, [word]]) => h("span", { class: name }, word)));
-	function update() {
-		const needle = text.value.toLowerCase();
-		rows = all.filter((run) => (!status.value || run.status === status.value || (status.value === "with failed" && run.failed)) && (!needle || JSON.stringify([run.path, run.agent, run.program, run.models, run.standing || run.status]).toLowerCase().includes(needle)));
-		said.textContent = `${rows.length === all.length ? "" : `${rows.length} of `}${count(all.length, "run")}`;
-		list.draw();
-	}
-	async function refresh() {
-		if (document.hidden) return;
-		try { all = (await (await fetch(query("runs"))).json()).runs ?? []; } catch { said.textContent = "The server does not answer."; return; }
-		offer(status, "Any status", [...all.map((run) => run.status), "with failed"]);
-		update();
-	}
-	refresh();
-	setInterval(refresh, 5000);
-	addEventListener("keydown", (e) => { if (e.key === "/" && !/INPUT|SELECT/.test(e.target.tagName)) { e.preventDefault(); text.focus(); } });
-	return h("div.app.start", h("header.top", h("h1", "Runs"), h("div.filters", { role: "search" }, text, status, said)), h("main.main", h("section.view.treeview", { label: "Runs" }, head, list.element)));
+/** @param {any} run */
+const isFailed = (run) => isBad(run.status) || run.failed > 0 || run.tools_failed > 0;
+
+/** The rows that the query leaves. @param {any[]} runs @param {Query} query */
+export function listed(runs, query) {
+	const needle = query.text.toLowerCase();
+	return runs.filter((run) => {
+		if (query.status === "failed" ? !isFailed(run) : query.status && run.status !== query.status)
+			return false;
+		const said = [
+			run.title,
+			run.path,
+			run.program,
+			run.agent,
+			run.status,
+			run.standing,
+			...(run.models ?? []),
+		];
+		return !needle || said.some((each) => each && String(each).toLowerCase().includes(needle));
+	});
+}
+
+/** @param {{ runs: any[] }} props */
+export function RunsPage({ runs }) {
+	const { token } = state.given;
+	const rows = listed(runs, state.query);
+	const counts = new Map();
+	for (const run of runs) counts.set(run.status, (counts.get(run.status) ?? 0) + 1);
+	const failed = runs.filter(isFailed).length;
+	const chips = [["", "All", runs.length], ...[...counts].map(([status, n]) => [status, words(status), n])];
+	if (failed && !counts.has("failed")) chips.push(["failed", "with failures", failed]);
+	else if (failed)
+		chips.splice(
+			chips.findIndex(([status]) => status === "failed"),
+			1,
+			["failed", "with failures", failed],
+		);
+	/** @param {any} more */
+	const to = (more) => `?${new URLSearchParams({ token, ...more })}`;
+	/** @param {any} name */
+	const sum = (name) => rows.reduce((n, run) => n + (run[name] ?? 0), 0);
+	const { chosen } = state;
+	/** @param {any} id */
+	const choose = (id, /** @type {boolean} */ isOn) =>
+		set({ chosen: isOn ? [...chosen, id].slice(-2) : chosen.filter((each) => each !== id) });
+	return [
+		h(
+			"header.top",
+			{ key: "head" },
+			h(
+				Crumbs,
+				{},
+				h("span.soft", { hush: "true" }, "/"),
+				h("h1.small", "Runs"),
+				h("span.grow"),
+				h(Copy, { text: () => location.href, what: "a link to what you see", label: "Link", icon: "link" }),
+			),
+			h(
+				"div.row.bar",
+				h(
+					"div.filters",
+					{ role: "search" },
+					h("input", {
+						type: "search",
+						placeholder: "Search titles, programs, models  ( / )",
+						label: "Search runs",
+						value: state.query.text,
+						onInput: (e) => set({ query: { text: e.target.value } }),
+					}),
+					chips.map(([status, word, n]) =>
+						h(
+							"button.chip",
+							{
+								key: status,
+								"aria-pressed": String(state.query.status === status),
+								"data-status": status,
+								onClick: () => set({ query: { status: /** @type {string} */ (status) } }),
+							},
+							`${word} `,
+							h("b", number(n)),
+						),
+					),
+				),
+				h("span.grow"),
+				chosen.length === 2
+					? h("a.button", { href: to({ log: chosen[0], other: chosen[1] }) }, "Compare the two")
+					: h("span.soft", chosen.length ? "choose one more to compare" : ""),
+			),
+			h(
+				"p.facts",
+				{ role: "status" },
+				h(
+					"b",
+					rows.length === runs.length
+						? count(runs.length, "run")
+						: `${number(rows.length)} of ${count(runs.length, "run")}`,
+				),
+				sum("subagents") ? h("span", count(sum("subagents"), "subagent")) : null,
+				sum("cost_usd_micros") ? h("span", `${money(sum("cost_usd_micros"))} together`) : null,
+				sum("duration_ms") ? h("span", `${duration(sum("duration_ms") * 1000)} together`) : null,
+				state.note && h("span.warn", state.note),
+			),
+		),
+		h(
+			"main.runs",
+			{ key: "main", id: "main" },
+			h(
+				"div.item.head",
+				{ hush: "true" },
+				h("span", ""),
+				h("span", "Run"),
+				h("span.lanescell", "Agents over time"),
+				h("span.num.sub", "Subagents"),
+				h("span.num.sub", "Failed"),
+				h("span.num.sub", "Files"),
+				h("span.num", "Cost"),
+				h("span.num", "Time"),
+				h("span.num.sub", "Started"),
+			),
+			h(List, {
+				label: "Runs",
+				name: "run",
+				none: runs.length ? "No run matches." : "No runs here yet. Record one: refold record …",
+				count: rows.length,
+				height: 58,
+				active: -1,
+				choose: (i) => location.assign(to({ log: rows[i].id })),
+				row: (i) => {
+					const run = rows[i];
+					const href = to({ log: run.id });
+					const about = run.question
+						? h("span.warn.cut", said(run.question))
+						: h(
+								"span.soft.cut",
+								said(
+									[run.path, run.program === run.title ? "" : run.program, run.agent, ...(run.models ?? [])]
+										.filter(Boolean)
+										.join(" · "),
+								),
+							);
+					const bad = (run.failed ?? 0) + (run.tools_failed ?? 0);
+					return {
+						class: "runrow",
+						inside: [
+							h("input", {
+								type: "checkbox",
+								label: `Compare ${run.path}`,
+								checked: chosen.includes(run.id),
+								onClick: (e) => e.stopPropagation(),
+								onChange: (e) => choose(run.id, e.target.checked),
+							}),
+							h(
+								"span.titles",
+								h(
+									"span.row",
+									h(Sign, { status: run.status }),
+									h(
+										"a.cut",
+										{ href, onClick: (e) => e.stopPropagation() },
+										said(short(run.title || run.program || run.path, 200)),
+									),
+									run.status === "completed" ? null : h(Status, { status: run.status }),
+								),
+								about,
+							),
+							h("span.lanescell", h(Spark, { lanes: run.lanes })),
+							h(
+								"span.num.sub",
+								run.subagents === undefined ? "…" : run.subagents ? number(run.subagents) : "",
+							),
+							h("span.num.sub.bad", { class: "calls" }, bad ? number(bad) : ""),
+							h("span.num.sub", run.files ? number(run.files) : ""),
+							h("span.num.cost", run.cost ?? (run.cost_usd_micros ? money(run.cost_usd_micros) : "")),
+							h(
+								"span.num.time",
+								run.duration_ms === null || run.duration_ms === undefined
+									? ""
+									: duration(run.duration_ms * 1000),
+							),
+							h(
+								"span.num.sub.soft",
+								run.started_us
+									? new Date(run.started_us / 1000).toISOString().slice(5, 16).replace("T", " ")
+									: "",
+							),
+						],
+					};
+				},
+			}),
+		),
+	];
 }

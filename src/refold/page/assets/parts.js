@@ -1,0 +1,311 @@
+/** Small parts of every view: icons, copies, Markdown, values. */
+import { Component } from "./vendor/preact.js";
+import { lexer } from "./vendor/marked.js";
+import { h } from "./dom.js";
+import { state } from "./store.js";
+import { brief, count, number, short, split, words } from "./words.js";
+
+const PATHS = {
+	check: "M3 8.5l3.2 3L13 4.500",
+	cross: "M4 4l8 8M12 4l-8 8",
+	clock: "M8 4.500V8l2.500 1.500M8 14A6 6 0 108 2a6 6 0 000 12",
+	ask: "M6 6a2 2 0 113 1.700c-.7.4-1 .8-1 1.600M8 12v.2",
+	broken: "M2 8h3.500l1.500-3 2 6L10.500 8H14",
+	dots: "M4 8h.1M8 8h.1M12 8h.1",
+	agent: "M8 3v2M4 5h8v7H4zM6.500 8v1M9.500 8v1",
+	copy: "M6 6h7v7H6zM3 10V3h7",
+	link: "M7 9a2.500 2.500 0 003.500 0l2-2A2.500 2.500 0 009 3.500l-.7.7M9 7a2.500 2.500 0 00-3.500 0l-2 2A2.500 2.500 0 007 12.500l.7-.7",
+	right: "M6 4l4 4-4 4",
+	log: "M3 4h10M3 8h10M3 12h6",
+	shield: "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4zM5.700 8l1.600 1.600L10.500 6.500",
+	theme: "M8 2a6 6 0 100 12A6 6 0 008 2zM8 2v12",
+	key: "M2 4h12v8H2zM5 7h.1M8 7h.1M11 7h.1M5 10h6",
+};
+/** @type {Record<string, string>} */
+const ICONS = {
+  completed: "check", ok: "check", running: "dots", waits_for_you: "ask", open: "dots", broke_off: "broken",
+  unfinished: "broken", timed_out: "clock", late: "clock", cancelled: "cross",
+}; // prettier-ignore
+
+/** @param {{ name: string, tone?: string }} props */
+export const Icon = ({ name, tone = "" }) =>
+	h(
+		"svg",
+		{ class: `i ${tone}`, viewBox: "0 0 16 16", hush: "true" },
+		h("path", { d: /** @type {any} */ (PATHS)[name] }),
+	);
+
+/** @param {string} status */
+export const tone = (status) => state.given.looks?.[status]?.[1] ?? "plain";
+
+/** @param {{ status: string, word?: string }} props */
+export const Status = ({ status, word }) =>
+	h(
+		"span",
+		{ class: `pill ${tone(status)}` },
+		h(Icon, { name: ICONS[status] ?? "cross" }),
+		word || words(status),
+	);
+
+/** @param {{ status: string, warn?: boolean }} props */
+export const Sign = ({ status, warn = false }) =>
+	h(
+		"span.sign",
+		{ title: words(status) },
+		h(Icon, { name: ICONS[status] ?? "cross", tone: warn ? "warn" : tone(status) }),
+		h("span.unseen", words(status)),
+	);
+
+/** A button that copies a text; with `label`, in words. */
+export class Copy extends Component {
+	/** @param {any} props */
+	constructor(props) {
+		super(props);
+		this.state = { done: "" };
+	}
+	async copy() {
+		const { text } = this.props;
+		const whole = typeof text === "function" ? await text() : text;
+		try {
+			await navigator.clipboard.writeText(whole);
+		} catch {
+			const box = document.createElement("textarea");
+			box.value = whole;
+			document.body.append(box);
+			box.select();
+			document.execCommand("copy");
+			box.remove();
+		}
+		document.body.dataset.copied = whole.slice(0, 10_000);
+		this.setState({ done: "Copied" });
+		setTimeout(() => this.setState({ done: "" }), 1500);
+	}
+	/** @param {any} props @param {any} now */
+	render({ what, label = "", icon = "copy" }, now) {
+		const title = now.done || `Copy ${what}`;
+		/** @param {any} e */
+		const act = (e) => {
+			e.preventDefault();
+			e.stopPropagation();
+			this.copy();
+		};
+		return h(
+			label ? "button.copy" : "button.copy.bare",
+			{ title, label: label ? undefined : title, "data-copy": what, onClick: act },
+			h(Icon, { name: now.done ? "check" : icon }),
+			label ? now.done || label : null,
+		);
+	}
+}
+
+/** Text with what is searched marked. @param {string} text */
+export const said = (text) =>
+	state.query.text
+		? split(text, state.query.text).map(([part, isHit]) => (isHit ? h("mark", part) : part))
+		: text;
+
+/** A text of any length: what is beyond the fold comes on demand. */
+export class Folded extends Component {
+	/** @param {any} props */
+	constructor(props) {
+		super(props);
+		this.state = { most: props.fold ?? 3000 };
+	}
+	/** @param {any} props @param {any} now */
+	render({ text, kind = "pre.out" }, now) {
+		const found = state.query.text ? text.toLowerCase().indexOf(state.query.text.toLowerCase()) : -1;
+		const most = Math.max(now.most, found < 0 ? 0 : found + 500);
+		const rest = text.length - most;
+		return [
+			h(kind, { tabindex: "0" }, said(text.slice(0, most))),
+			rest > 0 &&
+				h(
+					"button.more",
+					{ onClick: () => this.setState({ most: most + 50_000 }) },
+					`Show more (${number(rest)} characters)`,
+				),
+		];
+	}
+}
+
+/** @param {any[]} tokens @returns {any} */
+const inline = (tokens = []) =>
+	tokens.map((t) => {
+		if (t.type === "strong") return h("strong", inline(t.tokens));
+		if (t.type === "em") return h("em", inline(t.tokens));
+		if (t.type === "del") return h("s", inline(t.tokens));
+		if (t.type === "codespan") return h("code", said(t.text));
+		if (t.type === "br") return h("br", {});
+		// A link would lead out of the page, and an image into it: both stay text.
+		if (t.type === "link" && t.text !== t.href) return [inline(t.tokens), h("span.soft", ` (${t.href})`)];
+		if (t.type === "image") return said(t.raw);
+		return t.tokens ? inline(t.tokens) : said(t.type === "escape" || t.type === "text" ? t.text : t.raw);
+	});
+
+/** @param {any} t @returns {any} */
+function block(t) {
+	if (t.type === "space" || t.type === "def") return null;
+	if (t.type === "heading") return h("p.heading", { class: `h${t.depth}` }, inline(t.tokens));
+	if (t.type === "list")
+		return h(
+			t.ordered ? "ol" : "ul",
+			{ start: t.start || undefined },
+			t.items.map((/** @type {any} */ each) => h("li", each.tokens.map(block))),
+		);
+	if (t.type === "code")
+		return h(
+			"div.code",
+			h("pre.out", { tabindex: "0" }, said(t.text)),
+			h(Copy, { text: t.text, what: "this code" }),
+		);
+	if (t.type === "blockquote") return h("blockquote", t.tokens.map(block));
+	if (t.type === "hr") return h("hr", {});
+	if (t.type === "table") {
+		/** @param {string} tag @param {any} cell */
+		const cells = (tag, cell) => h(tag, tag === "th" ? { scope: "col" } : {}, inline(cell.tokens));
+		return h(
+			"div.wide",
+			{ tabindex: "0" },
+			h(
+				"table",
+				h(
+					"thead",
+					h(
+						"tr",
+						t.header.map((/** @type {any} */ cell) => cells("th", cell)),
+					),
+				),
+				h(
+					"tbody",
+					t.rows.map((/** @type {any} */ row) =>
+						h(
+							"tr",
+							row.map((/** @type {any} */ cell) => cells("td", cell)),
+						),
+					),
+				),
+			),
+		);
+	}
+	if (t.type === "paragraph") return h("p", inline(t.tokens));
+	return t.tokens ? h("p", inline(t.tokens)) : h("p", said(t.raw ?? ""));
+}
+
+const MARKDOWN_MAX = 100_000;
+/** @type {Map<string, any[]>} */
+const lexed = new Map();
+
+/** Markdown as elements: nothing becomes markup. @param {{ text: string }} props */
+export function Markdown({ text }) {
+	if (text.length > MARKDOWN_MAX) return h(Folded, { text });
+	let tokens = lexed.get(text);
+	if (!tokens) {
+		if (lexed.size > 500) lexed.clear();
+		tokens = lexer(text);
+		lexed.set(text, tokens);
+	}
+	return h("div.md", tokens.map(block));
+}
+
+/** Bytes, or their base64, as an image where they are one. @param {string | Uint8Array} given */
+export function picture(given) {
+	let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
+	/** @param {number} n */
+	const latin = (n) => String.fromCharCode(...bytes.subarray(0, n));
+	/** @param {string} text */
+	const typeOf = (text) =>
+		/** @type {Record<string, string>} */ ({ iVBO: "png", "/9j/": "jpeg", R0lG: "gif", UklG: "webp" })[
+			text.slice(0, 4)
+		];
+	const lead = /^(?:data:image\/\w+;base64,)?/.exec(latin(64))?.[0].length ?? 0;
+	try {
+		if (typeOf(latin(64).slice(lead))) {
+			const text = new TextDecoder().decode(bytes.subarray(lead));
+			bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+		}
+	} catch {
+		return null;
+	}
+	const type = typeOf(btoa(latin(12)));
+	if (!type) return null;
+	const src = URL.createObjectURL(new Blob([/** @type {any} */ (bytes)], { type: `image/${type}` }));
+	return h("img", { src, alt: `image from the log, ${number(bytes.length)} bytes` });
+}
+
+/** A large text that lies beside the log: an image where it is one; with `only`, nothing else. */
+export class Large extends Component {
+	/** @param {any} props */
+	constructor(props) {
+		super(props);
+		this.state = { shown: null };
+	}
+	componentDidMount() {
+		const { digest, size, only } = this.props;
+		/** @param {any} shown */
+		const show = (shown) => this.setState({ shown });
+		state.store.blob(digest).then(
+			(/** @type {Uint8Array | null} */ bytes) =>
+				show(
+					bytes
+						? (picture(bytes) ?? (only ? "" : h(Folded, { text: new TextDecoder().decode(bytes) })))
+						: h("span.soft", `large text ${digest.slice(0, 12)}, ${number(size)} bytes: not on this page`),
+				),
+			() => show(h("span.soft", "this large text cannot be unpacked")),
+		);
+	}
+	/** @param {any} _ @param {any} now */
+	render(_, now) {
+		return h("div", now.shown ?? h("span.soft", "reading …"));
+	}
+}
+
+/** JSON as a tree that is built as it is opened: `open` levels at once. */
+export class Value extends Component {
+	/** @param {any} props */
+	constructor(props) {
+		super(props);
+		this.state = { most: 20, isOpen: (props.open ?? 2) > 0 };
+	}
+	/** @param {any} props @param {any} now */
+	render({ value, open = 2 }, now) {
+		if (typeof value === "string") {
+			const isLong = value.length > 120 || value.includes("\n");
+			return isLong ? h(Folded, { text: value, fold: 800 }) : h("span.string", said(JSON.stringify(value)));
+		}
+		if (value === null || typeof value !== "object") return h("span.atom", String(value));
+		if (typeof value.$blob === "string")
+			return h(Large, { digest: value.$blob, size: value.bytes, key: value.$blob });
+		const keys = Object.keys(value);
+		const isList = Array.isArray(value);
+		if (!keys.length) return h("span.atom", isList ? "[]" : "{}");
+		const members = () =>
+			h(
+				"div.members",
+				keys
+					.slice(0, now.most)
+					.map((key) =>
+						h(
+							"div.member",
+							{ key },
+							h("span.key", short(key, 200)),
+							h("div.value", h(Value, { value: value[key], open: open - 1 })),
+						),
+					),
+				keys.length > now.most &&
+					h(
+						"button.more",
+						{ onClick: () => this.setState({ most: now.most + 100 }) },
+						`Show more (${number(keys.length - now.most)})`,
+					),
+			);
+		if (open > 0) return members();
+		/** @param {any} e */
+		const toggle = (e) => this.setState({ isOpen: e.currentTarget.open });
+		return h(
+			"details",
+			{ onToggle: toggle },
+			h("summary", isList ? `[ ${count(keys.length, "item")} ]` : `{ ${short(brief(value, 90), 90)} }`),
+			now.isOpen && members(),
+		);
+	}
+}

@@ -1,0 +1,592 @@
+/** A run on one screen: what happened, who was busy when, who asked whom, and the chosen agent. */
+import { Component } from "./vendor/preact.js";
+import { AgentView, go } from "./agent.js";
+import { List, h } from "./dom.js";
+import { choices, failedIn, index, isAsked, isRed, nameOf, outline, search, timeOf } from "./model.js";
+import { Copy, Icon, Sign, Status, said } from "./parts.js";
+import { set, state } from "./store.js";
+import { Timeline } from "./timeline.js";
+import { count, duration, number, short, words, cents } from "./words.js";
+
+/** @type {{ of: any, query: any, found: Hit[] }} */
+let searched = { of: null, query: null, found: [] };
+
+/** What the query finds in the run, searched once. @param {Run} run */
+export function hits(run) {
+	if (!isAsked(state.query)) return null;
+	const query = JSON.stringify(state.query);
+	if (searched.of !== run.agents || searched.query !== query)
+		searched = { of: run.agents, query, found: search(run, state.query) };
+	return searched.found;
+}
+
+/** @param {Run} run */
+export const agentOf = (run) =>
+	index(run).byKey.get(state.at.agent) ?? index(run).byKey.get(run.main) ?? run.agents[0];
+
+/** Scroll to what the address names, once it is drawn. */
+export function reveal() {
+	requestAnimationFrame(() =>
+		requestAnimationFrame(() => {
+			const { turn, step } = state.at;
+			if (turn === null) scrollTo({ top: 0 });
+			else {
+				const found = document.getElementById(step === null ? `t${turn}` : `t${turn}s${step}`);
+				(found?.querySelector("mark") ?? found)?.scrollIntoView({ block: "center" });
+			}
+		}),
+	);
+}
+
+// --- the head --------------------------------------------------------------------------------
+
+/** What the page found of its logs by itself. @param {{ run: Run }} props */
+function VerdictOf({ run }) {
+	const { checked: now, store } = state;
+	const told = run.verdict;
+	/** @param {any} id */
+	const nameOfLog = (id) => short(logName(run, id), 60);
+	const found = [
+		...(now?.problems ?? []),
+		...told.problems.map((/** @type {any} */ p) => ({ ...p, seq: p.line - 1 })),
+	];
+	/** @param {any} p */
+	const where = (p) => `entry ${p.seq} of ${p.name ? short(p.name, 60) : nameOfLog(p.log)}`;
+	const isChecking = !now || now.state === "checking";
+	const isUnable = now?.state === "unable";
+	const open = now?.open.length ? now.open.slice(0, 5).map(nameOfLog) : ["a log"];
+	const isComplete = told.complete && !now?.open.length;
+	const percent = now ? Math.floor((now.done / now.all) * 100) || 0 : 0;
+	const intact =
+    now?.problems.length || !told.intact ? ["bad", `not intact: ${where(found[0] ?? { seq: 0, log: null })}`]
+    : isUnable ? ["warn", "not checked here"]
+    : isChecking ? ["plain", `checking … ${percent} %`]
+    : ["good", told.standing === "running" ? "intact so far" : "intact"]; // prettier-ignore
+	const broke = told.standing === "broke_off" || !told.standing;
+	const how = broke ? `not complete${told.how && `: ${told.how}`}` : words(told.standing);
+	const complete = isComplete ? ["good", "complete"] : ["warn", how];
+	/** @param {any} given @param {any} name */
+	const chip = ([tone, word], name) =>
+		h(
+			"span",
+			{ class: `chip ${tone}`, "data-answer": name },
+			h(Icon, {
+				name: tone === "good" ? "shield" : tone === "bad" ? "cross" : tone === "warn" ? "ask" : "dots",
+			}),
+			h("span.cut", word),
+		);
+	return h(
+		"details.verdict",
+		h("summary", chip(intact, "intact"), chip(complete, "complete")),
+		h(
+			"div.panel",
+			h(
+				"p",
+				isUnable
+					? `Not checked here: ${now.why}. When the page was written: ${told.intact ? "intact" : "not intact"}.`
+					: isChecking
+						? "This page is checking every line of its logs."
+						: `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`,
+			),
+			found.length > 0 &&
+				h(
+					"ul",
+					found
+						.slice(0, 40)
+						.map((p, key) =>
+							h(
+								"li",
+								{ key },
+								p.log === null
+									? short(p.name, 120)
+									: h("a", { href: `#log=${encodeURIComponent(p.log)}&seq=${p.seq}` }, where(p)),
+								`: ${short(p.what, 300)}`,
+							),
+						),
+					found.length > 40 && h("li", `and ${number(found.length - 40)} more`),
+				),
+			h(
+				"p",
+				isComplete
+					? "Complete: every log is sealed, or its parent holds its head."
+					: `Not complete: ${open.join(", ")} has no recorded end.`,
+			),
+			h("p", h("span", { "data-answer": "authentic" }, "Not signed. "), told.words[0]),
+			h("p", { "data-answer": "guarantee" }, told.words[1]),
+			h(
+				"p",
+				"Head of the root: ",
+				h("code.head", run.logs[0].head || "–"),
+				h(Copy, { text: run.logs[0].head, what: "the head" }),
+			),
+		),
+	);
+}
+
+/** @type {Set<Component>} */
+const verdicts = new Set();
+
+/** Show how far the check of the logs has come. @param {any} checked */
+export function tellChecked(checked) {
+	state.checked = checked;
+	for (const each of verdicts) each.setState({});
+}
+
+/** The badge, which is drawn alone while the page checks its logs. */
+export class Verdict extends Component {
+	componentDidMount() {
+		verdicts.add(this);
+	}
+	componentWillUnmount() {
+		verdicts.delete(this);
+	}
+	/** @param {any} props */
+	render({ run }) {
+		return VerdictOf({ run });
+	}
+}
+
+/** The name of a log for people: of whom it is. @param {Run} run @param {string | null} id */
+export function logName(run, id) {
+	for (const each of run.diff ? [run, run.diff.other] : [run]) {
+		const agent = each.agents.find((one) => one.log === id && !one.scope);
+		const log = each.logs.find((one) => one.id === id);
+		if (log) return agent ? nameOf(agent) : log.name;
+	}
+	return id ?? "a log that is not here";
+}
+
+export const cycle = () => {
+	const { theme } = document.documentElement.dataset;
+	const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+	document.documentElement.dataset.theme = dark ? "light" : "dark";
+};
+/** The line on top of each page. @param {{ children?: any }} props */
+export const Crumbs = ({ children }) =>
+	h(
+		"div.row.crumbs",
+		h(
+			"a.brand",
+			{
+				href: state.given.live ? `?${new URLSearchParams({ token: state.given.token })}` : "?",
+				title: state.given.live ? "All runs" : "This run from its beginning",
+			},
+			h("svg", { viewBox: "0 0 16 16", hush: "true" }, h("path", { d: "M2 3h8a4 4 0 010 8H6l3-3M6 11l3 3" })),
+			"Refold",
+		),
+		children,
+		h(
+			"button.bare",
+			{ title: "Light or dark (t)", label: "Light or dark (t)", onClick: cycle },
+			h(Icon, { name: "theme" }),
+		),
+		h(
+			"button.bare",
+			{
+				title: "Keys (?)",
+				label: "Keys (?)",
+				onClick: () => /** @type {any} */ (document.querySelector("dialog.help"))?.showModal(),
+			},
+			h(Icon, { name: "key" }),
+		),
+	);
+
+/** The command that shows the same in a terminal. @param {Run} run */
+const command = (run) => `refold show ${run.path}`;
+
+/** @param {{ run: Run }} props */
+function Question({ run }) {
+	const { question } = run;
+	if (!question) return null;
+	/** @param {any} value */
+	const answer = (value) => `refold resume ${run.path} --answer '${question.call}=${value}'`;
+	return h(
+		"section.ask",
+		{ label: "It waits for you" },
+		h(Icon, { name: "ask", tone: "warn" }),
+		h("p.grow", h("b", "It waits for you: "), said(short(question.question, 2000))),
+		h(Copy, { text: answer("true"), what: "the command that answers yes", label: "Copy: yes" }),
+		h(Copy, { text: answer("false"), what: "the command that answers no", label: "Copy: no" }),
+	);
+}
+
+/** Files that changed, and which agents changed them. @param {{ run: Run }} props */
+function Files({ run }) {
+	const files = run.agents[0].files;
+	if (!files.length) return null;
+	/** @param {any} path */
+	const by = (path) =>
+		run.agents.filter((agent) => agent.parent && agent.files.some((file) => file.path === path));
+	/** @param {any} path */
+	const diff = (path) => run.changes.filter((each) => each.path === path && each.diff);
+	return h(
+		"details.files",
+		h("summary", h("b", count(files.length, "file")), " changed"),
+		h(
+			"div.panel",
+			h(
+				"ul",
+				files.slice(0, 200).map((file) =>
+					h(
+						"li",
+						{ key: file.path },
+						h("code", said(file.text)),
+						h("span.soft", " by "),
+						by(file.path).length
+							? by(file.path).map((agent, i) => [
+									i ? ", " : "",
+									h("a", { href: "#", onClick: (e) => (e.preventDefault(), go(agent.key)) }, nameOf(agent)),
+								])
+							: "no agent alone",
+						diff(file.path).map((each, key) => h("pre.out.diff", { key, tabindex: "0" }, each.diff)),
+					),
+				),
+			),
+			files.length > 200 && h("p.soft", `and ${number(files.length - 200)} more`),
+		),
+	);
+}
+
+/** Where a replay diverged: the first of each kind in full, links to the others. @param {{ run: Run }} props */
+function Divergences({ run }) {
+	/** @param {any} given */
+	const link = ({ log, seq }) =>
+		log === null
+			? "a run that is not on this page"
+			: h(
+					"a",
+					{ href: `#log=${encodeURIComponent(log)}&seq=${seq ?? 0}` },
+					`${logName(run, log)}, entry ${seq ?? 0}`,
+				);
+	if (!run.divergences?.length) return null;
+	return h(
+		"section.pinned",
+		{ label: "Divergence of the replay" },
+		run.divergences.map((each, key) =>
+			h(
+				"div",
+				{ key },
+				h("h3.bad", "Its replay diverged: ", link(each)),
+				h(
+					"div.copied",
+					h("pre.out", { tabindex: "0" }, each.text),
+					h(Copy, { text: each.text, what: "this divergence" }),
+				),
+				each.more.length > 0 &&
+					h(
+						"details",
+						h("summary", `The same in ${count(each.more.length, "more run")}`),
+						h(
+							"ul",
+							each.more.map((/** @type {any} */ one, /** @type {any} */ i) => h("li", { key: i }, link(one))),
+						),
+					),
+			),
+		),
+	);
+}
+
+/** What is searched, and the pages of a comparison. @param {{ run: Run }} props */
+function Search({ run }) {
+	const found = choices(run);
+	/** @param {any} name @param {any} any */
+	const pick = (name, any) =>
+		found[name].size > (name === "status" ? 1 : 0) || /** @type {any} */ (state.query)[name]
+			? h(
+					"select",
+					{
+						label: any,
+						"data-filter": name,
+						value: /** @type {any} */ (state.query)[name],
+						onChange: (e) => set({ query: { [name]: e.target.value } }),
+					},
+					h("option", { value: "" }, any),
+					[...found[name]]
+						.sort((a, b) => (a[0] < b[0] ? -1 : 1))
+						.slice(0, 500)
+						.map(([value, n]) =>
+							h(
+								"option",
+								{ value, key: value, selected: value === /** @type {any} */ (state.query)[name] },
+								`${short(words(value), 60)} (${number(n)})`,
+							),
+						),
+				)
+			: null;
+	return h(
+		"div.filters",
+		{ role: "search" },
+		h("input", {
+			type: "search",
+			placeholder: "Search the run  ( / )",
+			label: "Search the run",
+			value: state.query.text,
+			onInput: (e) => set({ query: { text: e.target.value } }),
+		}),
+		pick("status", "Any status"),
+		pick("tool", "Any tool"),
+		pick("agent", "Any agent"),
+		pick("files", "Any file"),
+		isAsked(state.query) &&
+			h(
+				"button.small",
+				{ onClick: () => set({ query: { text: "", status: "", tool: "", agent: "", files: "" } }) },
+				"Clear",
+			),
+	);
+}
+
+/** @param {{ run: Run, fault: (by: number) => void }} props */
+export function Head({ run, fault }) {
+	const root = run.agents[0];
+	const all = run.totals;
+	const bad = run.agents.filter(isRed).length;
+	const { completed, ...others } = all.statuses;
+	const not = Object.entries(others).map(([status, n]) => `${number(n)} ${words(status)}`);
+	const isLive = state.given.live;
+	return h(
+		"header.top",
+		h(
+			Crumbs,
+			{},
+			h("span.soft", { hush: "true" }, "/"),
+			isLive && h("a", { href: `?${new URLSearchParams({ token: state.given.token })}` }, "Runs"),
+			isLive && h("span.soft", { hush: "true" }, "/"),
+			h("span.cut", run.name),
+			h("span.grow"),
+			isLive &&
+				(state.lost
+					? h("span.warn.live", "not followed: no answer")
+					: root.status === "running"
+						? h("span.live", h("i", { hush: "true" }), "following")
+						: null),
+			h(Verdict, { run }),
+			h(Copy, { text: command(run), what: "the command that shows this run", label: "Command" }),
+			h(Copy, { text: () => location.href, what: "a link to what you see", label: "Link", icon: "link" }),
+		),
+		h(
+			"div.row.heading",
+			h("h1", { title: short(run.title, 1000) }, said(short(run.title, 160))),
+			h(Status, {
+				status: root.status,
+				word: root.status === "completed" ? "" : short(words(root.status), 40),
+			}),
+			bad
+				? h(
+						"button.pill.bad",
+						{ title: "Show the next one (f)", onClick: () => fault(1) },
+						`Something failed in ${count(bad, "agent")} · next`,
+					)
+				: null,
+		),
+		h(Question, { run }),
+		h(
+			"div.facts.sums",
+			all.subagents
+				? h(
+						"span",
+						h("b", count(all.subagents, root.guarantee ? "conversation" : "subagent")),
+						not.length
+							? `: ${[completed ? `${number(completed)} completed` : "", ...not].filter(Boolean).join(", ")}`
+							: "",
+					)
+				: null,
+			Object.entries(all.unseen).map(([status, n]) =>
+				h("span", { key: status }, `${number(n)} ${words(status)}`),
+			),
+			root.duration_ms !== null && h("b", duration(root.duration_ms * 1000)),
+			all.requests
+				? h(
+						"span",
+						h("b", root.cost),
+						root.cost ? " " : "",
+						h("span.soft", `${root.usage.tokens} tokens in ${count(all.requests, "request")}`),
+						run.failures ? h("span.bad", ` ${run.failures}`) : "",
+					)
+				: null,
+			all.tools
+				? h(
+						"span",
+						count(all.tools, "tool call"),
+						all.tools_failed ? h("span.bad", `, ${number(all.tools_failed)} failed`) : "",
+					)
+				: null,
+			h(Files, { run }),
+			all.notable ? h("span", `${number(all.notable)} notable`) : null,
+			h("span.soft", [...new Set(run.agents.flatMap((agent) => agent.models))].slice(0, 5).join(", ")),
+			run.content === false && h("span.warn", "content left out"),
+		),
+		h(Divergences, { run }),
+		h(
+			"div.row.bar",
+			run.diff &&
+				h(
+					"nav.row.pages",
+					{ label: "Pages" },
+					["", "difference"].map((view) =>
+						h(
+							"button",
+							{
+								key: view,
+								"data-view": view || "run",
+								"aria-current": state.at.view === view ? "page" : "false",
+								onClick: () => set({ at: { view } }, true),
+							},
+							view ? "Difference" : "Run",
+						),
+					),
+				),
+			state.at.view === "difference" ? null : h(Search, { run }),
+		),
+	);
+}
+
+// --- what is found ---------------------------------------------------------------------------
+
+/** Where the query hits: each place opens where it stands. @param {{ found: Hit[] }} props */
+function Places({ found }) {
+	const agents = new Set(found.map((hit) => hit.agent.key)).size;
+	const { text, status, tool, agent, files } = state.query;
+	const asked = [
+		text && `“${text}”`,
+		status && `status ${words(status)}`,
+		tool && `calls of ${tool}`,
+		agent && `agent ${agent}`,
+		files && `file ${files}`,
+	].filter(Boolean);
+	const { at } = state;
+	const active = found.findIndex(
+		(hit) => hit.agent.key === at.agent && hit.turn === at.turn && hit.step === at.step,
+	);
+	return h(
+		"section.places",
+		{ label: "Places found" },
+		h(
+			"p.row",
+			{ role: "status" },
+			h("b", count(found.length, "place")),
+			h("span.grow.cut", `${found.length ? `in ${count(agents, "agent")}` : ""}: ${asked.join(", ")}`),
+		),
+		h(List, {
+			label: "Places found",
+			name: "place",
+			none: "Nothing in the agents matches. Entries of all kinds are in the Log.",
+			count: found.length,
+			height: 30,
+			max: 240,
+			active,
+			choose: (i) => {
+				set({ at: { agent: found[i].agent.key, turn: found[i].turn, step: found[i].step } });
+				reveal();
+			},
+			row: (i) => {
+				const hit = found[i];
+				return {
+					class: "place",
+					inside: [
+						h(Sign, { status: hit.status }),
+						h("b.who.cut", nameOf(hit.agent)),
+						h("span.what.cut", said(hit.what)),
+						h("span.snippet.cut", said(hit.snippet)),
+					],
+				};
+			},
+		}),
+	);
+}
+
+/** Who asked whom. */
+class Outline extends Component {
+	/** @param {any} props */
+	constructor(props) {
+		super(props);
+		this.state = { folded: new Set() };
+	}
+	/** @param {Agent} agent @param {boolean} isOpen */
+	fold(agent, isOpen) {
+		const folded = new Set(this.state.folded);
+		folded[isOpen ? "delete" : "add"](agent.key);
+		this.setState({ folded });
+	}
+	/** @param {any} props @param {any} now */
+	render({ run, only, agent }, now) {
+		const rows = outline(run, now.folded, only);
+		const base = run.agents[0].depth;
+		const hasCost = run.agents.some((/** @type {any} */ each) => each.cost);
+		return h(
+			"nav.outline",
+			{ label: "Agents" },
+			h(List, {
+				label: "Agents",
+				name: "agent",
+				role: "tree",
+				none: "No agent matches.",
+				count: rows.length,
+				height: 28,
+				active: rows.indexOf(agent),
+				choose: (i) => go(rows[i].key),
+				keys: (e) => {
+					if (!/Left|Right/.test(e.key) || !agent) return false;
+					this.fold(agent, e.key === "ArrowRight");
+					return true;
+				},
+				row: (i) => {
+					const each = rows[i];
+					const bad = failedIn(each);
+					const isFolded = now.folded.has(each.key);
+					return {
+						class: `who ${only && !only.has(each.key) ? "dim" : ""}`,
+						"aria-level": each.depth - base + 1,
+						"aria-expanded": each.below ? String(!isFolded) : undefined,
+						inside: [
+							h("span.indent", { style: { width: `${Math.min(8, each.depth - base) * 12}px` } }),
+							h(
+								"span",
+								{
+									class: `twist ${each.below ? "" : "none"} ${isFolded ? "" : "open"}`,
+									hush: "true",
+									onClick: (e) => each.below && (e.stopPropagation(), this.fold(each, isFolded)),
+								},
+								each.below ? h(Icon, { name: "right" }) : null,
+							),
+							h(Sign, { status: each.status, warn: each.status === "completed" && isRed(each) }),
+							h("span.name.cut", said(nameOf(each)), bad ? h("span.bad", ` ·${bad}`) : null),
+							hasCost && h("span.cost", { title: each.usage.spent }, cents(each.cost)),
+							h(
+								"span.took",
+								each.duration_ms === null || each.status === "rejected"
+									? ""
+									: duration(each.duration_ms * 1000),
+							),
+						],
+					};
+				},
+			}),
+		);
+	}
+}
+
+/** @param {{ run: Run, fault: (by: number) => void, drawer: any }} props */
+export function RunPage({ run, fault, drawer }) {
+	const found = hits(run);
+	const only = found && new Set(found.map((hit) => hit.agent.key));
+	const agent = agentOf(run);
+	const lanes = outline(run, new Set(), only);
+	return [
+		h(Head, { run, fault, key: "head" }),
+		h(Timeline, {
+			run,
+			rows: lanes.filter((each) => each.interval[0] !== null),
+			only,
+			active: lanes.filter((each) => each.interval[0] !== null).indexOf(agent),
+			key: "time",
+		}),
+		h(
+			"div.body",
+			{ key: "body" },
+			h(Outline, { run, only, agent }),
+			h("div.middle", found && h(Places, { found }), h(AgentView, { run, agent })),
+			drawer,
+		),
+	];
+}
