@@ -107,7 +107,7 @@ class OneRun:
         run, root, totals = self.run, self.tree, self.run.totals
         edits = ", ".join(run.forked.get("edits", ()))
         title = run.title if self.content and root.guarantee else root.name
-        if not root.guarantee and self.content and (told := run.agents[0].told.split("\n")[0]):
+        if not root.guarantee and self.content and (told := run.agents[0].task_text.split("\n")[0]):
             # A bare value says little.
             title = told[:TITLE_MAX] if " " in told.strip() else f"{root.name} {told[:TITLE_MAX]}"
         document = {
@@ -137,7 +137,7 @@ class OneRun:
         node = agent.node if self.content else without_content(agent.node)
         facts = node.as_json()
         told = {name: facts[name] for name in _FACTS}
-        told |= {"told": cut(agent.told), "answered": cut(agent.answered)}
+        told |= {"told": cut(agent.task_text), "answered": cut(agent.answered)}
         if not self.content:
             told |= {name: left_out(told[name]) for name in ("told", "answered")}
         for name in ("", "own_"):
