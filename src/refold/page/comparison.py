@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode, text_of_json
 from refold.engine.errors import LogError
+from refold.page.entries import sound
 from refold.page.one_run import OneRun
 from refold.page.turns import left_out
 from refold.replay.compare.diff import Compared, diff
@@ -58,20 +59,27 @@ def _cause(
     cause: DiffCause, places: Mapping[int, Compared], a: OneRun, b: OneRun, *, content: bool
 ) -> dict[str, Any]:
     pair = places.get(id(cause.leaves[0]))
+    is_end = cause.what in ("result", "retry")
     return {
         "title": cause.headline,
         "where": cause.where,
         "what": cause.what.replace("_", " "),
-        "a": pair and _entry(a.ids, pair.log_a, pair.seq_a),
-        "b": pair and _entry(b.ids, pair.log_b, pair.seq_b),
+        "a": pair and _entry(a, pair.log_a, pair.seq_a, is_end=is_end),
+        "b": pair and _entry(b, pair.log_b, pair.seq_b, is_end=is_end),
         "differences": [_place(each, content=content) for each in cause.differences[:_PLACES]],
         "alike": list(cause.alike),
         "follows": cause.follows,
     }
 
 
-def _entry(ids: Mapping[Path, str], log: Path, seq: int | None) -> list[Any] | None:
-    return None if seq is None else [ids[log], seq]
+def _entry(side: OneRun, log: Path, seq: int | None, *, is_end: bool) -> list[Any] | None:
+    """Return the id of a log and the number of a call's entry in it: its first, or its last."""
+    if seq is None:
+        return None
+    if is_end:
+        found = {entry.seq: entry.call for entry in sound(log)}
+        seq = max(each for each, call in found.items() if call == found[seq])
+    return [side.ids[log], seq]
 
 
 def _place(each: Difference, *, content: bool) -> list[Any]:

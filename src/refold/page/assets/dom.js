@@ -38,6 +38,9 @@ export const pause = () =>
 		channel.port2.postMessage(0);
 	});
 
+/** The role of each row, by that of its list; rows with controls of their own are in a `list`. @type {Record<string, string>} */
+const ITEMS = { listbox: "option", tree: "treeitem", list: "listitem" };
+
 /** A list of rows of one height, of which only what is seen is drawn; elements are used again.
  * `count`, `row(i)`, `height`, `label`; `active` is kept in view; `choose(i)` is called by keys and clicks. */
 export class List extends Component {
@@ -115,8 +118,8 @@ export class List extends Component {
 				key: i % pool,
 				id: `${name}-${i}`,
 				class: `item ${kind} ${i === active ? "on" : ""}`,
-				role: role === "tree" ? "treeitem" : "option",
-				"aria-selected": String(i === active),
+				role: ITEMS[role],
+				"aria-selected": role === "list" ? undefined : String(i === active),
 				"aria-posinset": i + 1,
 				"aria-setsize": count,
 				style: state.all ? {} : { transform: `translateY(${i * height}px)`, height: `${height}px` },
