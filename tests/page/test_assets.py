@@ -13,27 +13,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 from refold.cli.commands.view import FolderOfRuns
 from refold.engine.errors import LogError
-from refold.engine.program.run import PlainRun, Run
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.state.digests import state_json
 from refold.page.document import page
-from refold.page.html import diverged_html, page_html
+from refold.page.html import page_html
 from refold.page.server import Runs, Server
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
-from refold.replay.difference.causes import causes
-from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import OpenedRun
 from refold.tools.contract.tool_types import tool
 from tests.support.browsing import Browser, exported, ids
 from tests.support.editing import record_edits
 from tests.support.growing import count, family, growing
-from tests.support.shown_runs import HOSTILE, order_status
+from tests.support.shown_runs import HOSTILE
 
 ASSETS = Path(__file__).parents[2] / "src/refold/page/assets"
 
@@ -349,44 +346,6 @@ def test_a_run_that_asked_says_what_and_gives_the_command(browser: Browser, tmp_
         assert "following" not in browser.text(".crumbs")
         log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
         browser.reads("[data-answer=complete]", "not complete: broke off")
-
-
-def _other_desk(run: PlainRun, _orders: int) -> None:
-    """Ask first what no other desk asks."""
-    run.model([{"role": "user", "content": "Who am I?"}])
-
-
-def test_where_a_replay_diverged_stands_above_all(
-    browser: Browser, desk_log: Path, tmp_path: Path
-) -> None:
-    report = reexecute(desk_log, _other_desk, tools=[order_status])
-    target = tmp_path / "diverged.html"
-    target.write_text(diverged_html(desk_log, report.causes), encoding="utf-8")
-    _open(browser, target)
-
-    browser.reads(".top .pinned", "Its replay diverged: desk, entry 1")
-    browser.reads(".top .pinned", "Who am I?")
-    browser.click(".top .pinned a")
-    browser.reads(".drawer", "desk, entry 1")
-    assert browser.run(_CUT) == []
-    assert browser.complaints() == []
-
-
-def test_many_runs_that_diverge_alike_are_one_box(
-    browser: Browser, desk_log: Path, tmp_path: Path
-) -> None:
-    document = page(desk_log).document
-    (divergence,) = reexecute(desk_log, _other_desk, tools=[order_status]).divergences
-    logs = [desk_log.with_name(each["name"]) for each in document["logs"][1:]]
-    alike = [attrs.evolve(divergence, log=str(log), seq=1) for log in logs]
-    target = tmp_path / "many.html"
-    target.write_text(diverged_html(desk_log, causes([divergence, *alike])), encoding="utf-8")
-    _open(browser, target)
-
-    browser.reads(".top .pinned", "The same in 77 more runs")
-    browser.click(".top .pinned summary")
-    assert len(browser.all(".top .pinned li a")) == 77
-    assert browser.run("return document.querySelector('.pinned').offsetHeight") < 400
 
 
 # --- two runs, and runs that are served ------------------------------------------------------

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +17,7 @@ from typing import Final
 
 from refold.engine.errors import UsageError
 from refold.engine.log.reader import open_log
-from refold.page.document import Page, page
-from refold.replay.difference.causes import DiffCause
+from refold.page.document import Page
 
 _BLOCK_MAX: Final = 2**18
 """Characters of base64 in one element; a browser would hold one long text several times."""
@@ -54,21 +52,6 @@ def page_html(made: Page) -> str:
     logs = [_gzipped(f'data-{what}="{escape(name)}"', content) for what, name, content in packed]
     document = _gzipped('id="page"', text, block_max=len(text) * 2)
     return shell(document, "\n".join(logs), title=made.document["title"], connect="'none'")
-
-
-def diverged_html(log: Path, found: Iterable[DiffCause]) -> str:
-    """Return the page of a recording, with the causes for which its replay diverged.
-
-    Raises:
-        RefoldError: an error of `page`.
-    """
-    made = page(log)
-    ids = {path.name: name for name, path in made.logs.items()}
-    made.document["divergences"] = []
-    for cause in found:
-        place, *more = ({"log": ids.get(Path(e.log).name), "seq": e.seq} for e in cause.leaves)
-        made.document["divergences"].append({**place, "text": str(cause), "more": more})
-    return page_html(made)
 
 
 def shell(document: str, logs: str = "", *, title: str, connect: str) -> str:

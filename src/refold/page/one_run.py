@@ -26,7 +26,6 @@ from refold.page.entries import large_texts, read_times, sound
 from refold.page.turns import Turns, cut, left_out, spending
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
-from refold.replay.index.guarantee import MAIN
 from refold.replay.index.standing import RUNNING, STANDINGS, WORDS
 from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
@@ -311,12 +310,8 @@ def _in_order(agents: list[Agent]) -> list[Agent]:
 def without_content(tree: RunNode) -> RunNode:
     """Return a node with sizes in place of the texts of tools and models."""
     error = tree.error and Fault(code=tree.error.code, message=left_out(tree.error.message))
-    name = tree.name
-    if tree.scope and not tree.agent and name != MAIN:  # the beginning of a prompt
-        name = f"conversation {tree.scope}"
     return attrs.evolve(
         tree,
-        name=name,
         standing=WORDS.get(tree.status, ""),
         files=(),
         brief=left_out(tree.brief),

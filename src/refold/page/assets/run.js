@@ -247,45 +247,6 @@ function Files({ run }) {
 	);
 }
 
-/** Where a replay diverged: the first of each kind in full, links to the others. @param {{ run: Run }} props */
-function Divergences({ run }) {
-	/** @param {any} given */
-	const link = ({ log, seq }) =>
-		log === null
-			? "a run that is not on this page"
-			: h(
-					"a",
-					{ href: `#log=${encodeURIComponent(log)}&seq=${seq ?? 0}` },
-					`${logName(run, log)}, entry ${seq ?? 0}`,
-				);
-	if (!run.divergences?.length) return null;
-	return h(
-		"section.pinned",
-		{ label: "Divergence of the replay" },
-		run.divergences.map((each, key) =>
-			h(
-				"div",
-				{ key },
-				h("h3.bad", "Its replay diverged: ", link(each)),
-				h(
-					"div.copied",
-					h("pre.out", { tabindex: "0" }, each.text),
-					h(Copy, { text: each.text, what: "this divergence" }),
-				),
-				each.more.length > 0 &&
-					h(
-						"details",
-						h("summary", `The same in ${count(each.more.length, "more run")}`),
-						h(
-							"ul",
-							each.more.map((/** @type {any} */ one, /** @type {any} */ i) => h("li", { key: i }, link(one))),
-						),
-					),
-			),
-		),
-	);
-}
-
 /** What is searched, and the pages of a comparison. @param {{ run: Run }} props */
 function Search({ run }) {
 	const found = choices(run);
@@ -416,7 +377,6 @@ export function Head({ run, fault }) {
 			h("span.soft", [...new Set(run.agents.flatMap((agent) => agent.models))].slice(0, 5).join(", ")),
 			run.content === false && h("span.warn", "content left out"),
 		),
-		h(Divergences, { run }),
 		h(
 			"div.row.bar",
 			run.diff &&

@@ -81,7 +81,6 @@ interface Run {
   logs: { id: string; name: string; bytes: number; entries: number; head: string; parent: any }[];
   changes: any[];
   critical: any[][];
-  divergences?: any[];
   kinds: string[];
   diff: Diff | null;
   [more: string]: any;
