@@ -87,7 +87,7 @@ class Turns:
             return known[2]  # type: ignore[no-any-return]
         about = step.about
         if step.kind in ("input", "note", "limit"):
-            about = _said(step.kind, about)
+            about = _about(step.kind, about)
         result = "" if step.result is None else words_of(step.result)
         made = {
             "kind": step.kind,
@@ -125,7 +125,7 @@ class Turns:
 _USAGE: Final = tuple(attrs.fields_dict(Usage))
 
 
-def _said(kind: str, data: Any) -> Any:
+def _about(kind: str, data: Any) -> Any:
     """Return what a question, a note or a limit says, of the data of its entry."""
     if not isinstance(data, Mapping):
         return data
