@@ -1,6 +1,6 @@
 """How two runs differ, on the page: each cause once, with its places, their words and their sums.
 
-The causes are those of `refold diff`. Rules: CONTRACT.md §13, §14.16.
+`refold diff` has the same causes. Rules: CONTRACT.md §13, §14.16.
 """
 
 import difflib
@@ -47,12 +47,16 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     found["labels"] = _LABELS
     try:
-        told = diff(a.log, b.log, pairs=pairs)
+        result = diff(a.log, b.log, pairs=pairs)
     except LogError as error:
         return found | {"identical": False, "count": None, "error": str(error)}
     places = {id(one): each for each in pairs for one in each.differences}
-    found["causes"] = [_cause(each, places, a, b, content=content) for each in told.causes]
-    return found | {"identical": told.identical, "count": told.count, "notes": list(told.notes)}
+    found["causes"] = [_cause(each, places, a, b, content=content) for each in result.causes]
+    return found | {
+        "identical": result.identical,
+        "count": result.count,
+        "notes": list(result.notes),
+    }
 
 
 def _cause(

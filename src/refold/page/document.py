@@ -71,10 +71,10 @@ class Page:
         return _kept(wanted)
 
     def part(self, name: str) -> dict[str, Any]:
-        """Return what is read only when it is looked at: `links` or `states` of the entries.
+        """Return the part that is read on request: `links` or `states` of the entries.
 
         Raises:
-            KeyError: there is no such part.
+            KeyError: the part does not exist.
         """
         if name == "states":
             return {log: rows for side in self.sides for log, rows in side.states().items()}
@@ -94,7 +94,7 @@ def page(
 ) -> Page:
     """Return the page of the run at `log`, and of all runs below it, `other` beside it.
 
-    Of the run of the page `before`, only what was written since is read, and what did not change
+    Of the run of the page `before`, only later entries are read, and what did not change
     is the same object in both documents.
 
     Without `content`, the texts of tools and models are left out, and so are the logs' bytes.

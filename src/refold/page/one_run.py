@@ -59,9 +59,9 @@ class OneRun:
         files: bool = False,
         turns: Turns | None = None,
     ) -> None:
-        """Read the rest of a run; ids in `taken` are those of other logs.
+        """Read the rest of a run; ids in `taken` belong to other logs.
 
-        `turns` are what an earlier reading of the run has made.
+        `turns` comes from an earlier reading of the run.
         """
         self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files

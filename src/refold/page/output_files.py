@@ -126,7 +126,7 @@ class OutputFile:
         return place
 
     def _beginning(self, place: Path) -> bytes:
-        """Return the first bytes of the file at `place`; empty if there is none.
+        """Return the first bytes of the file at `place`; empty without one.
 
         Raises:
             OutputRefused: its name or its content is a log's.

@@ -147,7 +147,7 @@ class Server(ThreadingHTTPServer):
         """Return a log of a run, or of the one beside it, by its id.
 
         Raises:
-            KeyError: there is none of this id.
+            KeyError: no log has this id.
         """
         kept = self._kept.get((log, other))
         known = kept.page.logs if kept else {}
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(self._kept(given).page.document)
 
     def part(self, given: Mapping[str, str]) -> None:
-        """Send what is read of a document only when it is looked at."""
+        """Send a part of a document that is read on request."""
         self._json(self._kept(given).page.part(given["name"]))
 
     def raw(self, given: Mapping[str, str]) -> None:

@@ -42,7 +42,7 @@ class Turns:
 
     content: bool = True
     _known: dict[int, tuple[Any, Any, Any]] = attrs.field(factory=dict)
-    """By step or turn, which are kept alive: what it was made of, and what was made."""
+    """By step or turn, which are kept alive: its source and the result."""
 
     def of(self, agent: Agent) -> list[dict[str, Any]]:
         """Return the turns of an agent."""
@@ -126,7 +126,7 @@ _USAGE: Final = tuple(attrs.fields_dict(Usage))
 
 
 def _about(kind: str, data: Any) -> Any:
-    """Return what a question, a note or a limit says, of the data of its entry."""
+    """Return the text of a question, a note or a limit, from the data of its entry."""
     if not isinstance(data, Mapping):
         return data
     if kind == "limit":
