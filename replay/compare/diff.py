@@ -20,7 +20,7 @@ from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
-from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
+from refold.replay.compare.pairing import Paired, pairs_of
 from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.volatile import SPENT, without_places
@@ -28,11 +28,9 @@ from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.folder import FileDifference
 
 __all__ = [
-    "ArgumentMode",
     "DiffCategory",
     "LogDiff",
     "LogDifference",
-    "MatchMode",
     "RunContext",
     "diff",
 ]
@@ -51,8 +49,6 @@ def diff(
     a: str | PathLike[str],
     b: str | PathLike[str],
     *,
-    match: MatchMode = "strict",
-    arguments: ArgumentMode = "exact",
     most: int | None = DIFFERENCES_MAX,
     pairs: list["Compared"] | None = None,
     files: list[FileDifference] | None = None,
@@ -62,11 +58,6 @@ def diff(
     Args:
         a: The reference log; an unsealed one is compared up to its end.
         b: The log that is compared with it.
-        match: `strict`: the same calls in each scope, in the same order · `unordered`: the same
-            calls in each run, whatever their scope and order · `subset`: each call of a is in b ·
-            `superset`: each call of b is in a; both unordered.
-        arguments: `exact` · `ignore` · `subset`: a's arguments are part of b's · `superset`: the
-            reverse.
         most: The number of differences with details; more are only counted. `None`: all.
         pairs: Receives every compared pair of calls, a child's below its start.
         files: Receives the files that differ at the end of two watched commands.
@@ -81,7 +72,7 @@ def diff(
     volatile = {path for each in firsts for path in (each.get("rules") or {}).get("volatile", ())}
     guarantees = [each.get("guarantee") for each in firsts]
     is_watched = guarantees == [MATCHED] * 2
-    comparison = _Comparison(match, arguments, None if is_watched else most, pairs)
+    comparison = _Comparison(None if is_watched else most, pairs)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
         if not is_watched:
@@ -101,8 +92,6 @@ def diff(
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
-        match=match,
-        arguments=arguments,
         differences=tuple(sorted(comparison.found, key=lambda each: each.when)[:most]),
         count=comparison.count,
         context=tuple(comparison.context),
@@ -151,8 +140,6 @@ class Compared:
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
-    _match: MatchMode
-    _arguments: ArgumentMode
     _most: int | None
     _pairs: list[Compared] | None
     found: list[LogDifference] = attrs.field(factory=list)
@@ -181,7 +168,7 @@ class _Comparison:
         """Compare two runs; return whether they ended otherwise."""
         self.entries = (self.entries[0] + a.entries, self.entries[1] + b.entries)
         self.runs += 1
-        paired = pairs_of(a, b, match=self._match, arguments=self._arguments)
+        paired = pairs_of(a, b)
         if not paired.is_exact:
             self.notes.append(f"{run}: a long sequence of calls was compared by position")
         for side in (a, b):
@@ -247,9 +234,8 @@ class _Comparison:
             return
         if one.asked != other.asked and not _is_rejected(one, other):
             asked = differences(a.request(one), b.request(other))
-            left = [each for each in asked if not is_alike(each, self._arguments)]
-            if left:
-                yield "arguments", tuple(left)
+            if asked:
+                yield "arguments", asked
         if one.number and other.number and self._children_differ(one, other, a, b, run):
             return  # the child's own run says how it ended otherwise
         if one.ended != other.ended:
