@@ -18,7 +18,6 @@ COMMANDS = (
     ("why", "{}", "--", "-1"),
     ("why", "{}", "1"),
     ("diff", "{}", "{}"),
-    ("diff", "{}", "{}", "--match", "unordered"),
     ("export", "{}", "--to", "markdown", "-o", "-", "--large"),
     ("export", "{}", "--to", "perfetto", "-o", "-", "--large"),
     ("export", "{}", "--to", "html", "-o", "-", "--large"),

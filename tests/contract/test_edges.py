@@ -102,7 +102,7 @@ COMMANDS: Final = (
     "verify {log}", "show {log}", "show {log} --details",
     "show {log} --events", "show {log} --events -n 9", "ls {log.parent}", "show {log} --at -1",
     "show {log} --at 0 --to -1", "why {log} -1", "why {log} -1 --all", "diff {log} {log}",
-    "diff {log} {log} --match unordered", "ls {log} --diff {log}",
+    "ls {log} --diff {log}",
     f"replay {{log}} {_PROGRAM}", f"replay {{log}} --live {_PROGRAM} {_FROM_RECORD}",
     f"explore {{log}} {_PROGRAM}", f"explore {{log}} --results {_PROGRAM}",
     f"fork {{log}} --at 2 {_PROGRAM} --into {{to}}/f.jsonl",
