@@ -81,7 +81,7 @@ def test_14_16_a_second_run_stands_beside_it_and_content_can_be_left_out(tmp_pat
     bare = _page(log, "--without-content")
 
     first = beside["diff"]["causes"][0]
-    assert (first["a"], first["b"]) == ([_run_id(log), 1], [_run_id(other), 1])
+    assert (first["a"], first["b"]) == ([_run_id(log), 2], [_run_id(other), 2])
     assert SECRET not in json.dumps(_document(bare))
     assert " data-log=" not in bare
 

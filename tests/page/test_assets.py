@@ -338,7 +338,7 @@ def test_a_run_that_asked_says_what_and_gives_the_command(browser: Browser, tmp_
     with contextlib.ExitStack() as stack, _served(browser, FolderOfRuns(tmp_path, stack)):
         browser.reads(".runrow", "May I publish it?")
         browser.click(".runrow a")
-        browser.reads(".ask", "It waits for you: May I publish it?")
+        browser.reads(".ask", "Question: May I publish it?")
         browser.reads("[data-answer=complete]", "waits for you")
         browser.click(".ask .copy")
         browser.until(lambda: browser.run("return document.body.dataset.copied"))

@@ -36,7 +36,7 @@ def test_every_call_is_an_event_and_none_of_a_row_overlap(survey_log: Path) -> N
 def test_a_summary_says_counts_and_verdict(survey_log: Path) -> None:
     text = summary(page(survey_log).document)
 
-    assert "Log intact: yes, complete: yes" in text
+    assert "intact: yes, complete: yes" in text
     assert "| 4 | 3 | 0 |" in text
     assert "Did not complete" not in text
 

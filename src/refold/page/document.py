@@ -117,6 +117,7 @@ def page(
     document = one.document() | {"looks": LOOKS, "kinds": KIND_GROUPS}
     if other is not None:
         document["diff"] = compared(*sides, content=content)
+        document["title"] += f" ↔ {document['diff']['other']['title']}"
     return Page(document, tuple(sides), _written(one.tree))
 
 

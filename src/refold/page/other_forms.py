@@ -75,7 +75,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"### {_cell(document['title'])}: {_cell(verdict['how'] or tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
-    yield f"Log intact: {answers['intact']}, complete: {answers['complete']}, not signed."
+    checked = f"intact: {answers['intact']}, complete: {answers['complete']}, not signed."
+    yield f"Log {_cell(document['name'])} {checked}"
     for each in verdict["problems"][:_ROWS_MAX]:
         yield f"- {_cell(each['name'])}:{each['line']}: {_cell(each['what'])}"
     yield from _more(len(verdict["problems"]))

@@ -30,7 +30,7 @@ _BEGINS: Final[dict[OutputKind, re.Pattern[bytes]]] = {
         rb"[^;]*;; img-src data: blob:; connect-src &#x27;none&#x27;; base-uri "
     ),
     "junit": re.compile(rb'<\?xml [^>]*>\n<testsuites name="refold" '),
-    "markdown": re.compile(rb"### .*\n\nLog intact: (yes|\*\*no\*\*), complete: "),
+    "markdown": re.compile(rb"### .*\n\nLog .* intact: (yes|\*\*no\*\*), complete: "),
     "otlp": re.compile(rb'\{"resourceSpans":\[\{"resource":\{"attributes":\[\{"key":"refold\.run"'),
     "perfetto": re.compile(rb'\{"otherData": \{"generator": "Refold"\}, "traceEvents": '),
 }

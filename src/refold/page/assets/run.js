@@ -202,9 +202,9 @@ function Question({ run }) {
 	const answer = (value) => `refold resume ${run.path} --answer '${question.call}=${value}'`;
 	return h(
 		"section.ask",
-		{ label: "It waits for you" },
+		{ label: "Question" },
 		h(Icon, { name: "ask", tone: "warn" }),
-		h("p.grow", h("b", "It waits for you: "), said(short(question.question, 2000))),
+		h("p.grow", h("b", "Question: "), said(short(question.question, 2000))),
 		h(Copy, { text: answer("true"), what: "the command that answers yes", label: "Copy: yes" }),
 		h(Copy, { text: answer("false"), what: "the command that answers no", label: "Copy: no" }),
 	);
