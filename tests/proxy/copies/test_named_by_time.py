@@ -62,4 +62,4 @@ def test_a_changed_content_is_a_difference(
     report = replay_command(tmp_path / "a.jsonl", command)
 
     assert any("files" in str(found.diff) for found in report.divergences)
-    assert "--volatile 'file:reports/report-*." in str(report)
+    assert "--volatile 'file:reports/report-*." in str(report), str(report)
