@@ -72,9 +72,6 @@
         DispatchSubagentError    a child that a tool waited for did not complete
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
-        Spinning                 the program runs without ever waiting
-        Unending                 tasks of the program ignore their cancellation
-        Stuck                    nothing can ever wake the program again
       Unanswered                 raised by the asked person's code: the question stays open
       InDoubt                    a resume needs a decision on effects in doubt
       ChildStopped               a resume cannot continue, because a child cannot
@@ -1008,44 +1005,6 @@ class OutsideLoop(Detailed, ProgramError):
                 "opens, make a tool (@refold.tool) and call it through run.tool"
             )
         return f"{where}{self.remedy}"
-
-
-class Stuck(Detailed, ProgramError):
-    """Nothing is ready, in flight or timed: the program waits for ever."""
-
-    waiting: tuple[str, ...]
-    """One line a task: its scope and where it waits."""
-
-    def __str__(self) -> str:
-        return "the program waits for what can never come: " + "; ".join(self.waiting)
-
-
-class Spinning(Detailed, ProgramError):
-    """The program runs on and on without waiting for anything (CONTRACT.md §9.4)."""
-
-    callbacks: int
-    """How many ran in one step."""
-    running: tuple[str, ...]
-    """One line a task: its scope and where it is."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.callbacks:,} callbacks in one step, and the program waits for nothing: "
-            f"{'; '.join(self.running)}. Await an event or a sleep instead"
-        )
-
-
-class Unending(Detailed, ProgramError):
-    """Tasks that were cancelled did not end in time (CONTRACT.md §9.4)."""
-
-    running: tuple[str, ...]
-    """One line a task: its scope and where it waits."""
-
-    def __str__(self) -> str:
-        return (
-            f"the program did not end when it was cancelled: {'; '.join(self.running)}. "
-            "Let asyncio.CancelledError pass there"
-        )
 
 
 class SecondInterrupt(KeyboardInterrupt):

@@ -10,7 +10,6 @@ log, `replay.audit.causal`; CONTRACT.md §8 and `docs/subagents.md`, which
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import attrs
@@ -95,17 +94,9 @@ _CAPS: Final = {field.name: field.type == int | None for field in attrs.fields(L
 
 CEILINGS: Final = Limits(max_depth=8, max_children=1000, join_seconds=600)
 """The ceilings of every root by default."""
-_ONCE: Final = {"max_children": 64}
-"""Earlier ceilings of roots, if they differ."""
 CHILDREN_AT_ONCE: Final = 64
 """Children of one run that work at the same time; those that were started beyond wait their
 turn, and their time begins with it. They are not in any log."""
-
-
-def ceilings_of(limits: Mapping[str, Any]) -> Limits:
-    """Return the ceilings that a root was recorded under, by its own limits."""
-    before = {name: cap for name, cap in _ONCE.items() if limits.get(name) == cap}
-    return attrs.evolve(CEILINGS, **before)
 
 
 def _tighter(one: float | None, other: float | None) -> float | None:

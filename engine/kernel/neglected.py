@@ -7,24 +7,19 @@ one becomes a warning. So does a call that a task still waits for when the progr
 is CONTRACT.md §9.10.
 """
 
-import dis
-import functools
-import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
-from types import CodeType
 from typing import Any, Final
 
 import attrs
 
-from refold.engine.events.outcome import STATUSES, Outcome
+from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child, Pending
 from refold.engine.kernel.unawaited import Slip, place_of
 
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Outcome))
 _ALWAYS_TRUE: Final = "an Outcome is always true: use outcome.ok, or `is not None`"
-_NO_STATUS: Final = f"no status is {{!r}}: use outcome.ok, or one of {', '.join(STATUSES)}"
 _HANDLE: Final = (
     "the program returned what run.start gave: return `(await run.join(child))[0].result()`"
 )
@@ -77,10 +72,10 @@ class Neglected:
             self._failed[child.call] = child
         return _Noting.of(outcome, lambda: self._failed.pop(child.call, None), self._tested)
 
-    def _tested(self, message: str) -> None:
+    def _tested(self) -> None:
         code = (frame := sys._getframe(2)).f_code  # noqa: SLF001 - who tests; `inspect` would ask it
         place = code.co_filename, frame.f_lineno
-        self._bools.setdefault(place, Slip(message, *place))
+        self._bools.setdefault(place, Slip(_ALWAYS_TRUE, *place))
 
     def left(self, calls: Iterable[Pending], joins: Sized) -> None:
         """Keep the names of the calls that tasks wait for when the program returns."""
@@ -120,21 +115,6 @@ def _is_array(value: object) -> bool:
     return isinstance(value, list | tuple)
 
 
-@functools.lru_cache
-def _unknown_status(code: CodeType, at: int) -> str:
-    """Return the text with which code compares the status that it reads at `at`, if it is none.
-
-    The code is asked, and not the value, which stays a plain text.
-    """
-    after = itertools.dropwhile(lambda one: one.offset <= at, dis.get_instructions(code))
-    match [one for one in itertools.islice(after, 3) if one.opname != "COPY"]:
-        case [dis.Instruction(opname="LOAD_CONST", argval=found), compare, *_]:
-            if compare.opname in ("COMPARE_OP", "CONTAINS_OP"):
-                texts = found if isinstance(found, tuple | frozenset) else (found,)
-                return next((one for one in texts if one not in STATUSES), "")
-    return ""
-
-
 def _children(count: int) -> str:
     return f"{count} subagents" if count > 1 else "1 subagent"
 
@@ -145,11 +125,11 @@ class _Noting(Outcome):
     __slots__ = ("_look", "_test")
 
     _look: Callable[[], object]
-    _test: Callable[[str], None]
+    _test: Callable[[], None]
 
     @classmethod
     def of(
-        cls, outcome: Outcome, look: Callable[[], object], test: Callable[[str], None]
+        cls, outcome: Outcome, look: Callable[[], object], test: Callable[[], None]
     ) -> "_Noting":
         made = cls(**{name: getattr(outcome, name) for name in _FIELDS})
         object.__setattr__(made, "_look", look)
@@ -159,14 +139,10 @@ class _Noting(Outcome):
     def __getattribute__(self, name: str) -> Any:
         if name in ("status", "error"):  # `ok` and `result` read them, and so does the repr
             getattr(self, "_look", int)()
-        if name == "status":
-            frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
-            if word := _unknown_status(frame.f_code, frame.f_lasti):
-                self._test(_NO_STATUS.format(word))
         return super().__getattribute__(name)
 
     def __bool__(self) -> bool:
-        self._test(_ALWAYS_TRUE)
+        self._test()
         return True
 
     def __eq__(self, other: object) -> bool:

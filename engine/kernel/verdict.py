@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import itertools
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -25,10 +25,7 @@ from refold.engine.errors import (
     OutsideLoop,
     ProgramError,
     RunEnded,
-    Spinning,
-    Stuck,
     ToolError,
-    Unending,
     UsageError,
     ValueRefused,
 )
@@ -248,23 +245,28 @@ def timed_out(hit: LimitHit) -> Verdict:
 
 def stuck(loop: Loop) -> Verdict:
     """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
-    waiting = tuple(f"{_scope_name(task)} {_waits_at(task)}" for task in loop.unfinished)
-    return failed("stuck", str(Stuck(waiting)))
+    waiting = _tasks(loop.unfinished)
+    return failed("stuck", f"the program waits for what can never come: {waiting}")
 
 
 def spinning(loop: Loop) -> Verdict:
     """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
-    return failed("spinning", str(Spinning(CALLBACKS_MAX, _first_tasks(loop))))
+    many = f"{CALLBACKS_MAX:,} callbacks in one step, and the program waits for nothing"
+    running = _tasks(itertools.islice(loop.unfinished, _TASKS_NAMED))
+    return failed("spinning", f"{many}: {running}. Await an event or a sleep instead")
 
 
 def unending(loop: Loop) -> str:
     """Return the message about tasks that ignore their cancellation; names the first (§9.4)."""
-    return str(Unending(_first_tasks(loop, is_librarys)))
+    running = _tasks(itertools.islice(loop.unfinished, _TASKS_NAMED), is_librarys)
+    advice = "Let asyncio.CancelledError pass there"
+    return f"the program did not end when it was cancelled: {running}. {advice}"
 
 
-def _first_tasks(loop: Loop, is_passed_by: Callable[[str], bool] = is_asyncios) -> tuple[str, ...]:
-    tasks = itertools.islice(loop.unfinished, _TASKS_NAMED)
-    return tuple(f"{_scope_name(task)} {_waits_at(task, is_passed_by)}" for task in tasks)
+def _tasks(
+    tasks: Iterable[asyncio.Task[Any]], is_passed_by: Callable[[str], bool] = is_asyncios
+) -> str:
+    return "; ".join(f"{_scope_name(task)} {_waits_at(task, is_passed_by)}" for task in tasks)
 
 
 _TASKS_NAMED: Final = 8

@@ -19,6 +19,8 @@ from refold.engine.encoding.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+from refold.engine.wire.parts import notation
+from refold.engine.wire.parts.reading import words_in
 from refold.engine.wire.parts.texts import short, text_of
 
 PLACEHOLDER_KEY: Final = "none-needed"
@@ -210,7 +212,9 @@ def _failure(model: str, sdk: Any, error: Exception, secrets: tuple[str, ...]) -
         return ModelError(model, short(said, secrets), "connection")
     if isinstance(error, sdk.APIStatusError):
         status = error.response.status_code
-        words = _words(error.response.text) or error.response.reason_phrase or "no reason given"
+        text = error.response.text
+        said = words_in(found) if (found := notation.object_in(text)) is not None else text
+        words = said or error.response.reason_phrase or "no reason given"
         return ModelError(model, short(words, secrets), f"http_{status}")
     return ModelError(model, short(f"{type(error).__name__}: {error}", secrets), "raised")
 
@@ -230,18 +234,6 @@ def _asked(url: Any) -> str:
             host = proxy.rpartition("//")[2].rpartition("@")[2]
             return f"{asked}, through the proxy {host} of {name.upper()}"
     return asked
-
-
-def _words(text: str) -> str:
-    """Return a server's error message, or the body itself."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    for member in ("error", "message", "detail"):
-        if isinstance(value, dict) and member in value:
-            value = value[member]
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def object_in(model: str, content: bytes) -> dict[str, Any]:

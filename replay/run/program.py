@@ -14,7 +14,7 @@ import attrs
 from refold.engine.errors import LogMissing
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_above, scope_of
-from refold.engine.events.limits import Limits, ceilings_of
+from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry
@@ -242,7 +242,7 @@ class ProgramLog(Reading):
         if self.started is None:
             return {}
         limits = self.started.limits
-        narrowed = _other(limits, ceilings_of(limits).as_json())
+        narrowed = _other(limits, CEILINGS.as_json())
         return {"depth": self.started.depth, "limits": limits, "narrowed": narrowed}
 
     def _child(self, start: _Start) -> RunNode:

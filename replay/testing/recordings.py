@@ -23,7 +23,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import LogNameRefused, UsageError
 from refold.engine.events.events import RunStarted
-from refold.engine.events.limits import Limits, ceilings_of
+from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.log.lock import lock
 from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
 from refold.replay.difference.pointer_diff import Difference, differences
@@ -196,7 +196,7 @@ def asked_otherwise(
     }
     if limits is not None:
         recorded["limits"] = started.limits
-        now["limits"] = limits.completed(ceilings_of(started.limits)).as_json()
+        now["limits"] = limits.completed(CEILINGS).as_json()
     if seed is not None:
         recorded["seed"], now["seed"] = started.seed, digest.of_value(digest.VALUE, seed)[:32]
     return differences(recorded, now)

@@ -27,7 +27,7 @@ from refold.engine.errors import (
     LogPoisoned,
     LogUnsupported,
     RefoldError,
-    Stuck,
+    RunEnded,
 )
 from tests.support.loops import for_each
 
@@ -43,7 +43,7 @@ Invoke = Callable[..., Result]
         (LogDamaged("a.jsonl", 2, 10, "x", "y", "hash"), DAMAGED),
         (LogUnsupported("a.jsonl", "format 1", "format 2"), DAMAGED),
         (LogPoisoned("a.jsonl", 3, "disk full"), NOT_COMPLETED),
-        (Stuck(("0",)), NOT_COMPLETED),
+        (RunEnded("stuck", "no more"), NOT_COMPLETED),
     ],
 )
 def test_each_error_has_its_exit_code(error: RefoldError, code: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.errors import LimitRefused
-from refold.engine.events.limits import CEILINGS, Limits, ceilings_of
+from refold.engine.events.limits import CEILINGS, Limits
 
 NAMES = [field.name for field in attrs.fields(Limits)]
 SECONDS = ("timeout_seconds", "join_seconds")
@@ -112,9 +112,3 @@ def test_an_unknown_limit_is_refused_by_name() -> None:
     """With the names that there are."""
     with pytest.raises(LimitRefused, match=r"max_depht.*one of .*max_depth"):
         Limits.from_json({"max_depht": 1})
-
-
-def test_the_ceilings_of_an_old_root_are_those_that_it_had() -> None:
-    """64 children were one once: such a root asked for nothing."""
-    assert ceilings_of({"max_children": 64}).as_json() == CEILINGS.as_json() | {"max_children": 64}
-    assert ceilings_of({"max_children": 3}) == ceilings_of({}) == CEILINGS

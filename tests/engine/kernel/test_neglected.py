@@ -217,32 +217,6 @@ def test_a_condition_is_told_once_a_line(tmp_path: Path) -> None:
     assert recording.warnings == tuple(f"{__file__}:{first + at}: {text}" for at in (3, 5))
 
 
-async def compares(run: Any, _: Any) -> Any:
-    """Compare a status with what is none, and with what is one."""
-    outcome = await run.delegate(refold.Delegation(program=works, input=1))
-    found = [outcome.status == "success", outcome.status != "done", outcome.status == "completed"]
-    found.append(outcome.status in ("ok", "failed"))
-    match outcome.status:
-        case "succeeded":
-            found.append(True)
-    return [*found, type(outcome.status) is str]
-
-
-def test_a_comparison_that_is_never_true_is_told(tmp_path: Path) -> None:
-    """By its line; the status that the program gets is a plain text."""
-    first = inspect.getsourcelines(compares)[1]
-
-    recording = refold.record(compares, log=tmp_path / "a.jsonl", check=False)
-
-    assert recording.output == [False, True, True, False, True]
-    told = [(line.split(":")[1], line.split("'")[1]) for line in recording.warnings]
-    assert told == [
-        (str(first + 3), "success"),
-        (str(first + 4), "ok"),
-        (str(first + 5), "succeeded"),
-    ]
-
-
 async def returns_a_handle(run: Any, _: Any) -> Any:
     """Return what was started."""
     return await run.start(refold.Delegation(program=works, input=1))
