@@ -37,14 +37,16 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, cast
 
 import attrs
 import orjson
 
-from refold.engine.children.reply import ARTIFACT, Members, Misfit, check_shape
+from refold.engine.children.reply import ArtifactShape, Misfit, read_as
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.shapes import reader_of
+from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import (
     ArgumentsRefused,
     ModelError,
@@ -53,7 +55,7 @@ from refold.engine.errors import (
     ToolError,
     ToolUnknown,
 )
-from refold.engine.events.outcome import Artifact, Report
+from refold.engine.events.outcome import Report, artifact_of
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
 
@@ -167,14 +169,21 @@ class AgentInput:
         return [*system, {"role": "user", "content": self.request}]
 
 
-_OF_INPUT: Final = {"agent": "an object", "task": "text", "context": "text", "files": "texts"}
-_OF_AGENT: Final = {
-    "name": "text",
-    "system": "text",
-    "tools": "texts",
-    "model": "text",
-    "parameters": "an object",
-}
+class _Own(TypedDict, total=False):
+    name: str
+    system: str
+    tools: tuple[str, ...]
+    model: str
+    parameters: dict[str, Any]
+
+
+class _Given(TypedDict, total=False):
+    agent: _Own
+    task: str
+    context: str
+    files: tuple[str, ...]
+
+
 _RESERVED: Final = ("agent", "model", "tools", "inherited")
 
 
@@ -184,47 +193,33 @@ def read_input(value: Json) -> AgentInput:
     Raises:
         ArgumentsRefused: with everything that does not fit.
     """
-    problems: list[str] = []
-    given = _members(value, _OF_INPUT, "", problems)
-    own = _members(given.pop("agent", {}), _OF_AGENT, "/agent", problems)
-    if not given.get("task", "").strip() and not problems:
-        problems.append("/task: expected what is to be done, found nothing")
-    problems.extend(
-        f"/agent/parameters/{name}: expected a model's parameter, found a name of the loop's own"
-        for name in _RESERVED
-        if name in own.get("parameters", {})
-    )
+    plain, own = _without_null(value), {}
+    try:
+        if isinstance(plain, dict) and "agent" in plain:
+            plain["agent"] = _without_null(plain["agent"])
+        given: Any = reader_of(_Given)(plain)
+        own = given.pop("agent", {})
+        problems = [
+            f"/agent/parameters/{name}: expected a model's parameter, found a name of the loop"
+            for name in _RESERVED
+            if name in own.get("parameters", {})
+        ]
+        if not given.get("task", "").strip():
+            problems.append("/task: expected what is to be done, found nothing")
+    except Exception as error:  # noqa: BLE001 - what a reader raises is explained
+        found = problems_of(error)
+        problems = [
+            f"{each.pointer or '/'}: expected {each.expected}, found {each.found}" for each in found
+        ]
     if problems:
         raise ArgumentsRefused("agent", tuple(problems))
     return AgentInput(**given, **own)
 
 
-def _members(
-    value: Json, known: Mapping[str, str], pointer: str, problems: list[str]
-) -> dict[str, Any]:
-    """Return the members of an object that fit, and put the others into `problems`."""
-    if type(value) is not dict:
-        problems.append(f"{pointer or '/'}: expected an object, found {type(value).__name__}")
-        return {}
-    found: dict[str, Any] = {}
-    for name, member in value.items():
-        if name not in known:
-            problems.append(f"{pointer}/{name}: expected one of {', '.join(known)}")
-        elif member is not None and not _fits(member, known[name]):
-            problems.append(f"{pointer}/{name}: expected {known[name]}, found {member!r:.60}")
-        elif member is not None:
-            found[name] = tuple(member) if known[name] == "texts" else member
-    return found
-
-
-def _fits(value: Json, kind: str) -> bool:
-    match kind:
-        case "text":
-            return type(value) is str
-        case "texts":
-            return type(value) is list and all(type(item) is str for item in value)
-        case _:
-            return type(value) is dict
+def _without_null(value: Json) -> Json:
+    if not isinstance(value, dict):
+        return value
+    return {name: member for name, member in value.items() if member is not None}
 
 
 # --- tools -----------------------------------------------------------------------------------
@@ -373,18 +368,16 @@ def report_of(answer: str) -> Report:
     kinds are allowed. Every other answer is text, even if it looks like JSON.
     """
     try:
-        found = loads(answer)
-    except orjson.JSONDecodeError:
-        found = None
-    try:
-        check_shape(found, _REPORT)
-    except Misfit:
+        found = read_as(_Report, loads(answer))
+    except (orjson.JSONDecodeError, Misfit):
         return Report(summary=answer, output=answer)
-    artifacts = tuple(Artifact(**item) for item in found["artifacts"])
+    artifacts = tuple(map(artifact_of, found["artifacts"]))
     return Report(summary=found["summary"], output=found["summary"], artifacts=artifacts)
 
 
-_REPORT: Final = Members({"summary": str, "artifacts": [ARTIFACT]})
+class _Report(TypedDict):
+    summary: str
+    artifacts: list[ArtifactShape]
 
 
 def _end_if_fatal(results: Sequence[CallResult]) -> None:

@@ -7,18 +7,29 @@ snapshots, regardless of other registrations. It has no reducers,
 subscribers or times; the log has the times. Rules: CONTRACT.md §6.3.
 """
 
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode_sorted, loads
+from refold.engine.encoding.shapes import reader_of
+from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import NotCanonical, SnapshotRestoreError
 
 SCHEMA_VERSION: Final = "1"
 """Of the JSON above."""
 
-_SLICE: Final = {"slice_type": str, "item_type": str, "items": list}
+
+class _Slice(TypedDict):
+    slice_type: str
+    item_type: str
+    items: list[Any]
+
+
+class _Snapshot(TypedDict):
+    version: Any
+    slices: list[_Slice]
 
 
 @attrs.frozen
@@ -45,19 +56,18 @@ class Snapshot:
         Raises:
             SnapshotRestoreError: it is not a snapshot, or of another version.
         """
-        if type(value) is not dict or value.keys() != {"version", "slices"}:
-            raise SnapshotRestoreError("expected an object of `version` and `slices`")
-        if value["version"] != SCHEMA_VERSION:
-            found = value["version"]
+        try:
+            read: _Snapshot = reader_of(_Snapshot)(value)
+        except Exception as error:  # noqa: BLE001 - what a reader raises is explained
+            raise SnapshotRestoreError(str(next(problems_of(error)))) from None
+        if (found := read["version"]) != SCHEMA_VERSION:
             raise SnapshotRestoreError(
                 f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
             )
-        if type(value["slices"]) is not list or not all(map(_is_slice, value["slices"])):
-            raise SnapshotRestoreError(
-                "expected slices of `slice_type`, an equal `item_type` and `items`"
-            )
+        if any(part["item_type"] != part["slice_type"] for part in read["slices"]):
+            raise SnapshotRestoreError("expected an `item_type` equal to its `slice_type`")
         try:
-            return cls.of({part["slice_type"]: part["items"] for part in value["slices"]})
+            return cls.of({part["slice_type"]: part["items"] for part in read["slices"]})
         except NotCanonical as error:
             raise SnapshotRestoreError(str(error)) from None
 
@@ -89,12 +99,3 @@ class Snapshot:
         """Return the JSON value; a fresh copy."""
         value: dict[str, Any] = loads(self.encoded)
         return value
-
-
-def _is_slice(part: Json) -> bool:
-    return (
-        type(part) is dict
-        and part.keys() == _SLICE.keys()
-        and all(type(part[name]) is kind for name, kind in _SLICE.items())
-        and part["item_type"] == part["slice_type"]
-    )

@@ -423,17 +423,26 @@ def test_a_tool_that_the_run_does_not_have_ends_it(log: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (3, "/: expected an object, found int"),
+        (3, "/: expected an object, found integer 3"),
         ({}, "/task: expected what is to be done, found nothing"),
         ({"task": "  "}, "/task: expected what is to be done, found nothing"),
-        ({"task": 3}, "/task: expected text, found 3"),
-        ({"task": "a", "file": []}, "/file: expected one of agent, task, context, files"),
-        ({"task": "a", "files": "b"}, "/files: expected texts, found 'b'"),
-        ({"task": "a", "agent": {"tools": [1]}}, "/agent/tools: expected texts, found [1]"),
-        ({"task": "a", "agent": "ada"}, "/agent: expected an object, found 'ada'"),
+        ({"task": 3}, "/task: expected a string, found integer 3"),
+        (
+            {"task": "a", "file": []},
+            (
+                "/file: expected one of agent, task, context, files, "
+                "found the unknown name 'file', did you mean 'files'?"
+            ),
+        ),
+        ({"task": "a", "files": "b"}, "/files: expected an array, found string 'b'"),
+        (
+            {"task": "a", "agent": {"tools": [1]}},
+            "/agent/tools/0: expected a string, found integer 1",
+        ),
+        ({"task": "a", "agent": "ada"}, "/agent: expected an object, found string 'ada'"),
         (
             {"task": "a", "agent": {"parameters": {"tools": []}}},
-            "/agent/parameters/tools: expected a model's parameter, found a name of the loop's own",
+            "/agent/parameters/tools: expected a model's parameter, found a name of the loop",
         ),
     ],
 )

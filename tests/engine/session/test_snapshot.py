@@ -76,12 +76,12 @@ def test_a_summary_counts() -> None:
     [
         ({"version": "2", "slices": []}, "Snapshot schema version mismatch: expected 1, got 2"),
         ({"version": 1, "slices": []}, "Snapshot schema version mismatch: expected 1, got 1"),
-        ([], "expected an object of `version` and `slices`"),
-        ({"version": "1"}, "expected an object of `version` and `slices`"),
-        ({"version": "1", "slices": [{}]}, "expected slices of"),
+        ([], "expected an object, found array of 0"),
+        ({"version": "1"}, "at /slices: expected a value, which is required, found none"),
+        ({"version": "1", "slices": [{}]}, "at /slices/0/slice_type: expected a value"),
         (
             {"version": "1", "slices": [{"slice_type": "A", "item_type": "B", "items": []}]},
-            "expected slices of",
+            "expected an `item_type` equal to its `slice_type`",
         ),
         (
             {
