@@ -114,6 +114,7 @@ def test_a_colleague_with_another_identity_replays_commits(
     assert report.identical, str(report)
 
 
+@pytest.mark.long
 def test_the_target_of_a_moved_tag_is_a_difference(agent: Path) -> None:
     """Though the command commits quietly as well."""
     log, top = agent.parent / "run.jsonl", agent.parent / "top"

@@ -123,7 +123,7 @@ def _apart(top: Path) -> Path:
 
 
 SHAPES: Final[dict[str, Callable[[Path], Path]]] = {
-    "submodules": _submodules, "one of two": _one_of_two, "below main": _below_main,
+    "one of two": _one_of_two, "submodules": _submodules, "below main": _below_main,
     "holder": _holder, "holder of ignored": _holder_of_ignored, "beside bare": _beside_bare,
     "a submodule": _a_submodule,
     "submodules in a worktree": _submodules_in_a_worktree, "apart": _apart,
@@ -150,7 +150,7 @@ def _recorded(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) ->
     return command
 
 
-@pytest.mark.parametrize("shape", some(2, [*SHAPES]))
+@pytest.mark.parametrize("shape", some(1, [*SHAPES]))
 def test_a_replay_is_identical_where_it_was_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, way: str
 ) -> None:
