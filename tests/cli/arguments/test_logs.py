@@ -283,7 +283,8 @@ told = []
 for way in ("held", "opened each time"):
     if way != "held":
         del os.pread
-    for words in json.loads(sys.argv[1]):
+    readers, live = json.loads(sys.argv[1])
+    for words in readers + live * (way == "held"):
         counts.clear()
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -303,23 +304,37 @@ _READERS = (
     "diff one.jsonl other.jsonl --json", "replay one.jsonl --program main.py:top",
     "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
     "export one.jsonl --to markdown -o -", "export one.jsonl --to perfetto -o -",
-    "export one.jsonl --to otlp -o -",
+    "export one.jsonl --to otlp -o -", "explore one.jsonl --program main.py:top --orders 5",
+    "explore one.jsonl --program main.py:top --tools main.py:find --results values",
+    "replay one.jsonl --program main.py:top --tools main.py:find --live",
 )  # fmt: skip
+_FORKS = (
+    "fork one.jsonl --program main.py:top --at 0 --into new/again.jsonl",
+    "fork one.jsonl --program main.py:top --set 0#1=5 --into new/edited.jsonl",
+    "replay one.jsonl --program main.py:top --tools main.py:find --live --into new/live.jsonl",
+)
+"""These name a new log, which is written and read back; the record is opened once."""
 
 
 def test_a_command_opens_each_log_once_and_says_the_same(tmp_path: Path) -> None:
     """So it reads one file, whatever happens to its name; without `pread` it opens it often."""
     (tmp_path / "main.py").write_text(_PROGRAM, encoding="utf-8")
-    words = [sys.executable, "-c", _COUNTED, json.dumps([each.split() for each in _READERS])]
+    asked = [[each.split() for each in some] for some in (_READERS, _FORKS)]
+    words = [sys.executable, "-c", _COUNTED, json.dumps(asked)]
 
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stderr) == (0, "")
     told = json.loads(ran.stdout)
-    held, opened_often = told[: len(_READERS)], told[len(_READERS) :]
+    held, opened_often = told[: len(_READERS)], told[-len(_READERS) :]
+    forked = told[len(_READERS) : -len(_READERS)]
     assert [each[:4] for each in held] == [each[:4] for each in opened_often]
     assert [each[:4] for each in held if each[1] not in (0, 1)] == []
-    assert [(each[0], each[4]) for each in held if set(each[4].values()) != {1}] == []
+    opened = [
+        (w, {at: n for at, n in c.items() if at[:2] in ("on", "ot")}) for w, *_, c in held + forked
+    ]
+    assert [each for each in opened if set(each[1].values()) != {1}] == []
+    assert [each[1] for each in forked] == [0] * len(_FORKS), forked
     assert sum(max(each[4].values()) > 1 for each in opened_often) == len(_READERS)
 
 
