@@ -5,54 +5,27 @@ it is imported from: the same program may be `__main__` when it records and a mo
 replayed.  Items are read back only as classes that were registered in the session at hand.
 
 An item that cannot be read back as an equal one is refused when a snapshot is taken; a record that
-is not written again to the same bytes is refused when it is read.  So the leniency of cattrs
-("12" for 12) never shows.  Rules: CONTRACT.md §6.3.
+is not written again to the same bytes is refused when it is read.  Rules: CONTRACT.md §6.3.
 """
 
-import datetime as dt
 from collections.abc import Callable
-from decimal import Decimal
-from pathlib import Path, PurePath
-from typing import Any, Final
-from uuid import UUID
+from typing import Any
 
-from cattrs.preconf.json import make_converter
-
+from refold.engine.encoding import shapes
 from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.encoding.hints import field_names
 from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import (
     NotCanonical,
     SliceRefused,
     SnapshotRestoreError,
     SnapshotSerializationError,
+    ToolRefused,
 )
 
 Read = Callable[[Json], Any]
 """Returns the item of a JSON value, or raises."""
-
-_TEXTS: Final[tuple[tuple[Any, Callable[[str], Any]], ...]] = (
-    (Path, Path),
-    (PurePath, PurePath),
-    (UUID, UUID),
-    (Decimal, Decimal),
-    (dt.time, dt.time.fromisoformat),
-)
-
-
-def _converter() -> Any:
-    converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
-    for kind, parse in _TEXTS:
-        converter.register_structure_hook(kind, _of_text(parse))
-    converter.register_structure_hook(dt.timedelta, lambda value, _: dt.timedelta(seconds=value))
-    return converter
-
-
-def _of_text(parse: Callable[[str], Any]) -> Callable[[str, Any], Any]:
-    return lambda value, _: parse(value)
-
-
-_CONVERTER: Final = _converter()
 
 
 def name_of(kind: type) -> str:
@@ -69,11 +42,9 @@ def reader_of(kind: type) -> Read:
     if field_names(kind) is None:
         raise SliceRefused(name_of(kind), "no attrs class and no dataclass")
     try:
-        hook = _CONVERTER.get_structure_hook(kind)
-    except Exception as error:  # noqa: BLE001 - whatever a class's annotations make cattrs raise
-        why = f"its fields cannot be read: {type(error).__name__}: {error}"
-        raise SliceRefused(name_of(kind), why) from None
-    return lambda value: hook(value, kind)
+        return shapes.shape_of(kind, tool="", where="its fields").read
+    except ToolRefused as error:
+        raise SliceRefused(name_of(kind), f"{error.where}: {error.why}") from None
 
 
 def dump(kind: type, items: tuple[Any, ...], read: Read) -> list[Json]:
@@ -105,7 +76,7 @@ def dumped(kind: type, item: Any, read: Read, at: int | None = None) -> Json:
     try:
         again = read(plain)
     except Exception as error:  # noqa: BLE001 - a class may raise what it likes when it is built
-        why = f"it cannot be read back: {type(error).__name__}: {error}"
+        why = f"it cannot be read back: {next(problems_of(error))}"
         raise SnapshotSerializationError(name_of(kind), at, why) from None
     if again != item:
         why = f"{item!r:.100} would be read back as {again!r:.100}"
@@ -128,7 +99,7 @@ def _loaded(kind: type, plain: Json, at: int, read: Read) -> Any:
         item = read(plain)
         written = encode_sorted(to_json(item))
     except Exception as error:  # noqa: BLE001 - whatever the data makes the class raise
-        raise SnapshotRestoreError(f"{place}: {type(error).__name__}: {error}") from None
+        raise SnapshotRestoreError(f"{place}: {next(problems_of(error))}") from None
     if written != encode_sorted(plain):
         raise SnapshotRestoreError(
             f"{place}: the recorded data differs from the class's own encoding of it"
