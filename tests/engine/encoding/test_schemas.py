@@ -20,7 +20,7 @@ DOUBLED: dict[str, Any] = {
     },
 }
 NESTED: dict[str, Any] = {}
-for _ in range(60):
+for _ in range(70):
     NESTED = {"not": NESTED}
 TREE = {
     "type": "object",
@@ -36,22 +36,22 @@ TWICE = {"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}], "type": 
         ({"$ref": "#"}, "refers to itself"),
         ({"allOf": [{"not": {"$ref": "#"}}]}, "refers to itself"),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}, "to itself"),
-        ({"if": {"dependentSchemas": {"a": {"$ref": "#"}}}}, "refers to itself"),
         ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "a place of its own"),
         ({"items": {"$ref": "file:///etc/passwd"}}, "a place of its own"),
         ({"$ref": "other.json"}, "a place of its own"),
         ({"$ref": "#anchor"}, "a place of its own"),
-        ({"$ref": 3}, "a place of its own"),
+        ({"$ref": 3}, "3 is not of type"),
         ({"$ref": "#/$defs/none"}, "leads nowhere"),
         ({"$dynamicRef": "#x"}, "is not taken"),
         ({"properties": {"a": {"$id": "http://x/", "$ref": "y"}}}, "is not taken"),
         ({"pattern": "(a+)+$"}, "a group that repeats"),
-        ({"patternProperties": {"(a|a)*b": {}}}, "a group that repeats"),
+        ({"patternProperties": {"^a": {}}}, "is not taken"),
+        ({"items": {"unevaluatedItems": False}}, "is not taken"),
         ({"items": {"pattern": "("}}, "no regular expression"),
         ({"$ref": "#/hidden", "hidden": {"items": {"pattern": "(a+)+$"}}}, "a group that repeats"),
         ({"contains": {"pattern": "a*a*a*a*a*a*a*a*a*$"}}, "too often"),
-        (DOUBLED, "more than 1000 schemas"),
-        (NESTED, "through too many others"),
+        (DOUBLED, "more than 20000 references"),
+        (NESTED, "levels"),
         ({"type": "numeral"}, "numeral"),
         ({"enum": 3}, "3"),
         ({"allOf": 3}, "3"),
@@ -74,9 +74,6 @@ def test_a_schema_that_is_none_says_why(
         (TREE, {"name": "a", "below": [{"name": "b", "below": []}]}, {"below": [{}]}),
         ({"pattern": "^[a-z]+$"}, "abc", "a" * 5000),
         ({"pattern": r"^\d{4}-\d\d$"}, "2024-01", "2024-1"),
-        ({"patternProperties": {"^a": {"type": "integer"}}}, {"ab": 1}, {"ab": "x"}),
-        ({"patternProperties": {"^a": {}}, "maxProperties": 1}, {}, {"a": 1, "b": {}}),
-        ({"patternProperties": {"^a": {}}, "additionalProperties": False}, {"a": 1}, {"b" * 99: 1}),
         ({"$id": "http://x/y", "$ref": "#/$defs/n", "$defs": {"n": {"minimum": 2}}}, 2, 1),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", "const": 1}, 1, 2),
         ({"anyOf": [{"type": "null"}, {"type": "array", "items": {"pattern": "x"}}]}, None, [""]),
