@@ -5,6 +5,6 @@ Input: events, one after the other. Output: a frozen state and its digest.  Tota
 
     run_state    the definition of a run's state
     rules        how each event changes a fold
-    folding      the fold itself, and its two pure faces
+    folding      the fold itself
     digests      a state as JSON, and its digest
 """

@@ -1,16 +1,15 @@
-"""State under construction: `Fold`, and `evolve`, its pure face.
+"""State under construction: `Fold` runs the rules of `state.rules`, and `state` freezes it.
 
-`Fold` is the one mutable thing: `evolve` makes one, runs the rules of `state.rules` and
-freezes it, and the live kernel keeps one for the length of a run.  Nothing is copied per event, so
-a fold is linear.  The rules are CONTRACT.md §6.1.
+The live kernel keeps one for the length of a run.  Nothing is copied per event, so a fold is
+linear.  The rules are CONTRACT.md §6.1.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 
-from refold.engine.state.rules import RULES, Growing, Talk
+from refold.engine.state.rules import RULES, Growing
 from refold.engine.state.run_state import Conversation, Counted, OpenCall, RunState, ToolCount
 
 Fact = tuple[Any, str | None, int]
@@ -69,36 +68,5 @@ class Fold(Growing):
             patches=tuple(self.marked),
         )
 
-    @classmethod
-    def of(cls, state: RunState) -> Self:
-        """Return a fold that continues from `state`."""
-        fold = cls(**{name: getattr(state, name) for name in _SHARED})
-        fold.open = {open_.call: (open_.kind, open_.name, open_.seq) for open_ in state.open}
-        fold.tools = {
-            count.tool: [count.called, count.ok, count.error, count.cancelled]
-            for count in state.tools
-        }
-        fold.children = list(state.children)
-        fold.places = {child.call: place for place, child in enumerate(state.children)}
-        fold.talks = {
-            talk.scope: Talk(talk.prefix, talk.prefix_messages, list(talk.turns))
-            for talk in state.conversations
-        }
-        fold.hits = {(hit.limit, hit.scope): hit for hit in state.limit_hits}
-        fold.marked = dict.fromkeys(state.patches)
-        return fold
-
 
 _SHARED: Final = tuple(field.name for field in attrs.fields(Counted))
-
-
-def evolve(
-    state: RunState, event: Any, call: str | None = None, *, seq: int | None = None
-) -> RunState:
-    """Return the state after `event`.  Pure and total: never validates, never raises.
-
-    For single steps; over a log, `follow` does the same without the copy at each event.
-    """
-    so_far = Fold.of(state)
-    so_far.apply(event, call, seq)
-    return so_far.state()

@@ -19,7 +19,7 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.digests import state_digest, state_json
-from refold.engine.state.folding import Fold, evolve
+from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
 
 ALL: tuple[Any, ...] = (*events.KINDS.values(), events.Extension)
@@ -108,32 +108,14 @@ def folded(lines: Lines) -> RunState:
 @hypothesis.given(data=st.data())
 def test_no_event_is_refused_in_any_state(kind: Any, data: st.DataObject) -> None:
     """Every pair of a state and an event gives a state with one entry more."""
-    before = folded(data.draw(LINES))
+    lines = data.draw(LINES)
+    before = folded(lines)
     kept = attrs.evolve(before)
 
-    after = evolve(before, data.draw(any_instance(kind)), data.draw(CALLS))
+    after = folded([*lines, (data.draw(any_instance(kind)), data.draw(CALLS))])
 
-    assert type(after) is RunState
     assert after.entries == before.entries + 1
     assert repr(before) == repr(kept)
-
-
-@hypothesis.given(lines=LINES)
-def test_a_fold_is_evolve_over_many(lines: Lines) -> None:
-    """The mutable fold and the pure step have one set of rules."""
-    stepped = RunState()
-    for seq, (event, call) in enumerate(lines):
-        stepped = evolve(stepped, event, call, seq=seq)
-
-    assert repr(folded(lines)) == repr(stepped)  # repr, for a NaN is not equal to itself
-
-
-@hypothesis.given(lines=LINES)
-def test_a_fold_can_be_taken_up_from_its_state(lines: Lines) -> None:
-    """Nothing is in a fold that its state does not hold."""
-    state = folded(lines)
-
-    assert repr(Fold.of(state).state()) == repr(state)
 
 
 @hypothesis.given(lines=LINES)
@@ -147,7 +129,7 @@ def test_equal_states_have_equal_digests(lines: Lines) -> None:
         except NotCanonical as error:
             return str(error)
 
-    assert shown(state_digest) == shown(lambda same: state_digest(Fold.of(same).state()))
+    assert shown(state_digest) == shown(lambda same: state_digest(attrs.evolve(same)))
     assert list(state_json(state)) == sorted(state_json(state))
 
 
@@ -191,7 +173,7 @@ def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.D
 
     Children spend at most what they were granted; the run itself asks for nothing here.
     """
-    so_far = Fold.of(RunState(limits=limits, depth=depth))
+    so_far = Fold(limits=limits, depth=depth)
     running: dict[str, int] = {}
     for number in range(data.draw(st.integers(0, 12))):
         joins: bool = data.draw(st.booleans())
@@ -216,7 +198,7 @@ def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.D
 
 @hypothesis.given(limits=LIMITS, asks=st.integers(0, 60))
 def test_no_run_asks_a_model_more_often_than_it_may(limits: Limits, asks: int) -> None:
-    so_far = Fold.of(RunState(limits=limits))
+    so_far = Fold(limits=limits)
     for number in range(asks):
         for event in decide(so_far, events.ModelAsked("m", "", 0, [], {})):
             so_far.apply(event, f"0#{number}")

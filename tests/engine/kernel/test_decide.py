@@ -34,10 +34,10 @@ def test_a_model_request_is_granted_as_it_is() -> None:
 
 def test_a_fold_is_judged_like_the_state_that_it_makes() -> None:
     """The kernel passes its fold, a test a state; the answer is one."""
-    state = RunState(depth=1, limits=Limits(max_depth=1, max_iterations=2), iterations=2)
+    fold = Fold(depth=1, limits=Limits(max_depth=1, max_iterations=2), iterations=2)
 
     for command in (start(), ASKED):
-        assert decide(Fold.of(state), command) == decide(state, command)
+        assert decide(fold, command) == decide(fold.state(), command)
 
 
 @pytest.mark.parametrize(("made", "is_granted"), [(7, True), (8, False), (9, False)])
@@ -215,7 +215,7 @@ def test_a_childs_timeout_is_the_shorter_one() -> None:
 
 def test_deciding_changes_nothing() -> None:
     """The judge is pure: what it says takes effect when the kernel appends it."""
-    fold = Fold.of(RunState(limits=Limits(model_tokens=10)))
+    fold = Fold(limits=Limits(model_tokens=10))
     before = fold.state()
 
     decide(fold, start())

@@ -1,7 +1,7 @@
 import attrs
 
 from refold.engine.events import events
-from refold.engine.state.folding import Fold, evolve
+from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState, ToolCount
 
 STARTED = events.RunStarted("demo", None, 0, {}, "00", [], {}, {}, {}, "", "r", "r")
@@ -65,26 +65,11 @@ def test_a_state_does_not_change_when_its_fold_goes_on() -> None:
 
 def test_a_fold_shows_what_a_state_shows() -> None:
     """Whoever judges may be given either."""
-    so_far = Fold.of(evolve(RunState(), events.ToolCalled("a", {}, "pure"), "0#1"))
+    so_far = Fold()
+    so_far.apply(events.ToolCalled("a", {}, "pure"), "0#1")
 
     assert so_far.tools_used == so_far.state().tools_used == ("a",)
     assert so_far.tokens_used == so_far.state().tokens_used == 0
-
-
-def test_a_fold_goes_on_from_what_limits_have_refused() -> None:
-    """Each limit is counted on, and not begun again."""
-    so_far = Fold()
-    so_far.apply(STARTED, None)
-    hit = events.LimitHit("max_children", 3, "run", 4)
-    so_far.apply(hit, None)
-
-    again = Fold.of(so_far.state())
-    assert again.state() == so_far.state()
-    for fold in (so_far, again):
-        fold.apply(hit, None)
-
-    assert again.state() == so_far.state()
-    assert [each.count for each in again.state().limit_hits] == [2]
 
 
 def test_a_request_that_goes_on_from_elsewhere_begins_there() -> None:

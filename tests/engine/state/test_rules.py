@@ -7,7 +7,7 @@ from refold.engine.encoding import digest
 from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Fault, Outcome, Usage, failed
-from refold.engine.state.folding import Fold, evolve
+from refold.engine.state.folding import Fold
 from refold.engine.state.rules import RULES
 from refold.engine.state.run_state import (
     ChildState,
@@ -204,11 +204,9 @@ def test_children_are_listed_with_what_they_were_asked_and_how_they_ended() -> N
 
 def test_a_childs_tokens_are_reserved_at_its_start_and_what_is_unspent_comes_back() -> None:
     """Budget is shared: what a child spent stays spent (CONTRACT.md §8)."""
-    before = folded(
-        started(model_tokens=1000), (child_started(limits={"model_tokens": 600}), "0#1")
-    )
+    given = (started(model_tokens=1000), (child_started(limits={"model_tokens": 600}), "0#1"))
     ended = Outcome(status="completed", usage=Usage(input_tokens=70, output_tokens=30))
-    after = evolve(before, events.ChildFinished(ended), "0#1")
+    before, after = folded(*given), folded(*given, (events.ChildFinished(ended), "0#1"))
 
     assert (before.tokens_reserved, before.left.tokens) == (600, 400)
     assert (after.tokens_reserved, after.left.tokens) == (0, 900)
@@ -222,10 +220,9 @@ def test_nothing_is_reserved_where_there_is_no_cap() -> None:
 
 def test_a_cancelled_child_runs_until_its_outcome_is_there() -> None:
     """To give up on a child is to ask for its end; join still delivers its outcome."""
-    cancelled = folded(
-        started(), (child_started(), "0#1"), (events.EffectCancelled("child"), "0#1")
-    )
-    ended = evolve(cancelled, events.ChildFinished(failed("cancelled", "cancelled", "")), "0#1")
+    given = (started(), (child_started(), "0#1"), (events.EffectCancelled("child"), "0#1"))
+    end = events.ChildFinished(failed("cancelled", "cancelled", ""))
+    cancelled, ended = folded(*given), folded(*given, (end, "0#1"))
 
     assert [call.call for call in cancelled.open] == ["0#1"]
     assert (ended.open, ended.children[0].status) == ((), "cancelled")
@@ -306,7 +303,7 @@ def test_the_end_is_kept_with_its_digests() -> None:
 def test_an_extension_is_counted_and_ignored() -> None:
     """A third party's event is an entry like any other, and changes nothing else."""
     before = folded(started())
-    after = evolve(before, events.Extension("x-acme.mark", {"n": 1}))
+    after = folded(started(), events.Extension("x-acme.mark", {"n": 1}))
 
     assert after == attrs.evolve(before, entries=2)
 
@@ -315,7 +312,8 @@ def test_tokens_that_are_given_are_reserved_by_the_child_and_raise_its_cap() -> 
     """§8.3: in the parent's log under the child's start, in the child's as a value."""
     begun = (child_started(limits={"model_tokens": 50}), "0#1")
 
-    parent = folded(started(model_tokens=100), begun, events.TokensGranted(40, "0#1"))
+    given = (started(model_tokens=100), begun, events.TokensGranted(40, "0#1"))
+    parent = folded(*given)
     child = folded(started(model_tokens=50), (events.ValueDrawn("tokens", "", 40), "0#2"))
     above = folded(started(model_tokens=50), events.TokensGranted(50, ""))
 
@@ -324,7 +322,7 @@ def test_tokens_that_are_given_are_reserved_by_the_child_and_raise_its_cap() -> 
     assert child.limits.model_tokens == 90
     assert above.limits.model_tokens == 100
     ended = events.ChildFinished(Outcome(status="completed", usage=Usage(input_tokens=80)))
-    joined = evolve(parent, ended, "0#1")
+    joined = folded(*given, (ended, "0#1"))
     assert (joined.tokens_reserved, joined.tokens_used) == (0, 80)
 
 
