@@ -129,7 +129,6 @@ def test_an_option_of_another_kind_is_refused_by_name(
         (refold.explore, "orders", None),
         (refold.explore, "on_order", "yes"),
         (refold.explore, "timers", "yes"),
-        (refold.sensitivity, "errors", 1),
         (refold.sensitivity, "only", ["x"]),
         (refold.sensitivity, "only", None),
         (refold.sensitivity, "on_call", 1),

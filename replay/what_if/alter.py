@@ -23,7 +23,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.engine.events.outcome import Artifact, Fault, Outcome
+from refold.engine.events.outcome import Artifact, Outcome
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import Tool
 from refold.replay.difference.pointer_diff import same
@@ -37,8 +37,6 @@ _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?\Z")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _LEAVES_MAX: Final = 200
 """Leaves of one value that are altered one by one."""
-_CODE: Final = "altered"
-"""The error code of a failure that replaces a recorded success."""
 
 
 def altered(value: Json) -> Iterator[Json]:
@@ -75,23 +73,11 @@ def altered_event(event: Event) -> Iterator[Event]:
             return
 
 
-def failed_event(event: Event) -> Event | None:
-    """Return a failure that replaces a success; `None` if it was not one."""
-    message = "this outcome was replaced by a failure"
-    match event:
-        case ToolReturned(status="ok"):
-            error = {"code": _CODE, "message": message, "type": "ToolError"}
-            return ToolReturned("error", error=error)
-        case ModelAnswered(status="ok"):
-            return ModelAnswered("error", error={"code": _CODE, "message": message})
-        case ChildFinished(outcome=Outcome(status="completed") as outcome):
-            fault = Fault(code=_CODE, message=message)
-            failed = attrs.evolve(
-                outcome, status="failed", error=fault, output=None, summary="", artifacts=()
-            )
-            return attrs.evolve(event, outcome=failed)
-        case _:
-            return None
+def is_failure(event: Event) -> bool:
+    """Return whether an outcome of a call is no success."""
+    if isinstance(event, ChildFinished):
+        return event.outcome.status != "completed"
+    return getattr(event, "status", "ok") != "ok"
 
 
 def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:

@@ -56,8 +56,6 @@ class Orders:
     most: int
     timers: bool
     """Whether timers race too."""
-    seed: int
-    """Of the random orders."""
     children: bool
     """Whether each child is explored as well, against its own log."""
     on_order: Callable[[int], None] | None
@@ -99,7 +97,6 @@ def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> Explo
         timers=orders.timers,
         timers_armed=baseline.timers,
         children_left=0 if orders.children else len(baseline.children),
-        seed=orders.seed,
     )
     if not orders.children:
         return report
@@ -270,7 +267,7 @@ class _Search:
         repeats = number = 0
         while not self._is_done(most) and repeats < _REPEATS_MAX:
             order = list(self.keys)
-            random.Random(f"{self._options.seed} {number}").shuffle(order)  # noqa: S311 - to be repeatable
+            random.Random(number).shuffle(order)  # noqa: S311 - to be repeatable
             number += 1
             repeats = 0 if self._try_aside(tuple(order)) else repeats + 1
 

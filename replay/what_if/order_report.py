@@ -117,7 +117,6 @@ class ExploreReport(Document):
     given_up: tuple[str, ...]
     """Calls that the record gave up on: they have no outcome."""
     timers: bool
-    seed: int
     untried: tuple[str, ...] = ()
     """Missing outcomes that come first in no order here; the others had substitutes."""
     timers_armed: int = 0

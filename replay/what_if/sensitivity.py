@@ -28,8 +28,8 @@ from refold.replay.what_if.alter import (
     altered_draw,
     altered_event,
     altered_within,
-    failed_event,
     fits,
+    is_failure,
 )
 from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
 from refold.replay.what_if.stage import Stage
@@ -93,8 +93,6 @@ class CallSensitivity(Document):
     """`search#3 in 0/1 (q="b")`."""
     altered: Influence | None
     """`None` if no different value of its type exists, as for null."""
-    failed: Influence | None = None
-    """What came of a failure in its place; `None` where that was not asked for, or it is one."""
     tokens: int = 0
     """Input and output tokens that it took, a child's included."""
     duration_ms: int = 0
@@ -188,8 +186,6 @@ class SensitivityReport(Document):
         for call in self.calls:
             said = str(call.altered) if call.altered else "its type has no other value"
             lines.append(f"  {call.label}: {said}")
-            if call.failed is not None:
-                lines.append(f"    if it failed: {call.failed}")
         return "\n".join(lines + self.left_out())
 
 
@@ -197,7 +193,7 @@ _POINTERS_SHOWN: Final = 3
 
 
 def influences(
-    stage: Stage, *, errors: bool, only: str, on_call: Callable[[int, int], None] | None
+    stage: Stage, *, only: str, on_call: Callable[[int, int], None] | None
 ) -> SensitivityReport:
     """Alter each outcome of a record in turn, and report its effects (`refold.sensitivity`).
 
@@ -220,7 +216,7 @@ def influences(
     for number, key in enumerate(keys, 1):
         if on_call is not None:
             on_call(number, len(keys))
-        calls.append(trial.of(key, errors=errors))
+        calls.append(trial.of(key))
     stage.check_again(baseline)
     return SensitivityReport(
         log=book.log,
@@ -242,20 +238,19 @@ class _Trial:
             **{child.call: child for child in baseline.children},
         }
 
-    def of(self, key: str, *, errors: bool) -> CallSensitivity:
+    def of(self, key: str) -> CallSensitivity:
         """Return what depends on the outcome of one call."""
         book = self._book
         usage = book.usage.get(key)
         item = _item_of(book, key)
         found = self._strongest(self._plans(key))
         if found == Influence() and item.kind in ("tool", "model", "child"):
-            found = Influence(of_error=failed_event(book.answers[key].event) is None)
+            found = Influence(of_error=is_failure(book.answers[key].event))
         return CallSensitivity(
             call=key,
             kind=item.kind,
             label=label_of(item),
             altered=found,
-            failed=self._strongest(self._failures(key)) if errors else None,
             tokens=usage.input_tokens + usage.output_tokens if usage else 0,
             duration_ms=book.durations_us.get(key, 0) // 1000,
         )
@@ -270,12 +265,6 @@ class _Trial:
             yield RehearsalPlan(seeds=frozenset({key}), by_place=True)
         elif not same(value := altered_draw(drawn), drawn.value):
             yield RehearsalPlan(values={key: value}, by_place=True)
-
-    def _failures(self, key: str) -> Iterator[RehearsalPlan]:
-        answer = self._book.answers.get(key)
-        event = failed_event(answer.event) if answer is not None else None
-        if event is not None:
-            yield RehearsalPlan(answers={key: event}, by_place=True)
 
     def _variants(self, key: str, event: Event) -> Iterator[Event]:
         """Yield other events that the type of the tool or child, if any, can be read from."""

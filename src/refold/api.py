@@ -647,7 +647,6 @@ def explore(
     session: "SessionPort | None" = None,
     orders: int = 200,
     timers: bool = False,
-    seed: int = 0,
     children: bool = False,
     on_order: Callable[[int], None] | None = None,
 ) -> "refold.replay.ExploreReport":
@@ -663,7 +662,6 @@ def explore(
         session: A session with the same reducers, if the run had one.
         orders: The maximum number of orders.
         timers: Whether to also vary timers: a timeout may fire before a call that was in time.
-        seed: The seed of the random orders.
         children: Whether to explore each child as well, with its own log.
         on_order: A function that is called after each order, with the number of orders so far.
 
@@ -677,7 +675,7 @@ def explore(
     from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
     stage = Stage(log, program, tools=given["tools"], session=given["session"])
-    return explored(stage, Orders(orders, timers, seed, children, on_order))
+    return explored(stage, Orders(orders, timers, children, on_order))
 
 
 @names_nearest
@@ -687,7 +685,6 @@ def sensitivity(
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
-    errors: bool = False,
     only: str = "",
     on_call: Callable[[int, int], None] | None = None,
 ) -> "refold.replay.SensitivityReport":
@@ -700,7 +697,6 @@ def sensitivity(
         program: The current program; not needed for programs that come with Refold.
         tools: Your own delegation tools, and tools with typed results, as for `reexecute`.
         session: A session with the same reducers, if the run had one.
-        errors: Whether to replace each success with a failure as well.
         only: A part of a label; results of other calls are not changed or reported.
         on_call: A function that is called before each result, with its number and their count.
 
@@ -714,7 +710,7 @@ def sensitivity(
     from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
     stage = Stage(log, program, tools=given["tools"], session=given["session"])
-    return influences(stage, errors=errors, only=only, on_call=on_call)
+    return influences(stage, only=only, on_call=on_call)
 
 
 @names_nearest

@@ -68,7 +68,6 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     ),
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
     "edits": _MAPPING,
-    "errors": _BOOL,
     "fail": _LIST,
     "into": _PATH,
     "labels": _Kind(

@@ -63,7 +63,7 @@ COMMANDS = [
     ("replay", "LOG"),
     ("why", "LOG", "-1"),
     ("why", "LOG", "-1", "--all"),
-    ("explore", "LOG", "--results", "errors"),
+    ("explore", "LOG", "--results"),
     ("verify", "."),
 ]
 _ALL_OF_THEM = """

@@ -87,7 +87,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "fork with an edit": lambda log, to: _forked(log, to, at=None, edits={"0#6": _answer(log)}),
     "diff with a fork": _compared,
     "explore": lambda log, _: refold.explore(log, at_edge, orders=20).identical,
-    "sensitivity": lambda log, _: refold.sensitivity(log, at_edge, errors=True).calls,
+    "sensitivity": lambda log, _: refold.sensitivity(log, at_edge).calls,
     "resume": lambda log, to: refold.resume(_torn(log, to), at_edge, **_GIVEN).ok,
     "open ends": lambda log, to: not open_ends(_torn(log, to)).doubts,
     "page": lambda log, _: page(log).document,

@@ -20,7 +20,6 @@ from refold.replay.what_if.alter import (
     altered_draw,
     altered_event,
     altered_within,
-    failed_event,
 )
 from tests.support.loops import for_each
 
@@ -128,26 +127,6 @@ def test_an_outcome_keeps_its_status() -> None:
     assert isinstance(error, ToolReturned)
     assert error.error == {"code": "raised", "message": "m (altered)", "type": "E"}
     assert list(altered_event(TimerFired(1, nth=1))) == []
-
-
-def test_a_success_can_become_a_failure() -> None:
-    """A failure stays one, and nothing takes its place."""
-    tool = failed_event(ToolReturned("ok", 1))
-    model = failed_event(ModelAnswered("ok", {"role": "assistant", "content": "hi"}))
-    child = failed_event(ChildFinished(Outcome(status="completed", output=1)))
-
-    assert isinstance(tool, ToolReturned)
-    assert tool.status == "error"
-    assert isinstance(model, ModelAnswered)
-    assert model.status == "error"
-    assert isinstance(child, ChildFinished)
-    assert (child.outcome.status, child.outcome.output) == ("failed", None)
-    assert tool.error is not None
-    assert model.error is not None
-    assert child.outcome.error is not None
-    assert tool.error["code"] == model.error["code"] == child.outcome.error.code == "altered"
-    assert failed_event(ChildFinished(failed("failed", "raised", "why"))) is None
-    assert failed_event(InputGiven("yes")) is None
 
 
 def test_a_drawn_value_becomes_another() -> None:

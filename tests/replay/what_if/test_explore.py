@@ -321,10 +321,10 @@ def test_the_opposite_order_is_among_the_first_ten(tmp_path: Path, count: int) -
     assert report.changes or not in_order
 
 
-@pytest.mark.parametrize(("orders", "seed"), some(1, [(40, 0), (121, 2), (150, 0)]))
-def test_all_orders_are_all_there_are(tmp_path: Path, orders: int, seed: int) -> None:
+@pytest.mark.parametrize("orders", some(1, [40, 121, 150]))
+def test_all_orders_are_all_there_are(tmp_path: Path, orders: int) -> None:
     """A search says so only where it tried every one, whatever it tried out of turn."""
-    report = explored(tmp_path, gathered, list("abcde"), orders=orders, seed=seed)
+    report = explored(tmp_path, gathered, list("abcde"), orders=orders)
 
     assert report.orders == min(orders, 120)
     assert report.is_exhaustive == (orders > 120)
@@ -455,18 +455,6 @@ async def buggy(run: Run, names: list[str]) -> Any:
 
 def test_a_lost_update_is_lost_in_every_order(tmp_path: Path) -> None:
     assert explored(tmp_path, buggy).identical
-
-
-def test_random_orders_follow_from_the_seed(tmp_path: Path) -> None:
-    """Where there are too many orders to try them all."""
-    log = recorded(tmp_path / "a.jsonl", raced, [str(number) for number in range(8)]).log
-
-    one, same, other = (explore(log, raced, orders=60, seed=seed) for seed in (1, 1, 2))
-
-    assert one == same
-    assert (one.orders, one.is_exhaustive) == (60, False)
-    assert [each.orders for each in one.findings] != [each.orders for each in other.findings]
-    assert len(one.findings) == 7
 
 
 def test_models_and_children_are_reordered_too(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def report(*findings: OrderFinding, **more: Any) -> ExploreReport:
         findings=findings,
         given_up=more.pop("given_up", ()),
         timers=False,
-        seed=0,
         **{name: value for name, value in given.items() if name != "given_up"},
     )
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from refold import sensitivity
-from refold.engine.errors import Diverged, ToolError, UsageError
+from refold.engine.errors import Diverged, UsageError
 from refold.engine.events.outcome import Usage
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports.delegation import Delegation
@@ -22,7 +22,7 @@ from tests.support.racing import followed, gathered, raced, recorded
 
 def altered(tmp_path: Path, program: Any, **options: Any) -> SensitivityReport:
     """Record a program and alter what it was given."""
-    own = {name: options.pop(name) for name in ("errors", "on_call") if name in options}
+    own = {name: options.pop(name) for name in ("on_call",) if name in options}
     return sensitivity(recorded(tmp_path / "a.jsonl", program, **options).log, program, **own)
 
 
@@ -120,27 +120,6 @@ def test_a_request_that_is_not_made_any_more_is_named(tmp_path: Path) -> None:
     assert effect is not None
     assert (effect.changed_call, effect.is_gone) == ("0#2", True)
     assert str(effect) == 'steers fetch#2 (name="b"), which is not made'
-
-
-async def careful(run: Run, _: Any) -> Any:
-    """Does without what fails."""
-    try:
-        return await run.tool("fetch", name="a")
-    except ToolError:
-        return "nothing"
-
-
-def test_failures_are_tried_where_they_are_asked_for(tmp_path: Path) -> None:
-    log = recorded(tmp_path / "a.jsonl", careful).log
-
-    without, with_errors = sensitivity(log, careful), sensitivity(log, careful, errors=True)
-    unready = altered(tmp_path / "b", searching, errors=True)
-
-    assert without.calls[0].failed is None
-    failed = with_errors.calls[0].failed
-    assert failed is not None
-    assert [one.after for one in failed.diff] == ["nothing"]
-    assert str(row(unready, "0#2").failed).startswith("the run ends as failed")
 
 
 async def drawing(run: Run, _: Any) -> Any:
@@ -294,7 +273,7 @@ def test_others_are_left_alone_where_only_some_are_asked_for(tmp_path: Path) -> 
 
 
 def test_a_report_is_a_document(tmp_path: Path) -> None:
-    document = altered(tmp_path, followed, errors=True).as_json()
+    document = altered(tmp_path, followed).as_json()
 
     assert json.loads(json.dumps(document)) == document
     assert document["unneeded"] == 2

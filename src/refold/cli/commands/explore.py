@@ -34,9 +34,9 @@ Examples:
   refold explore runs/audit.jsonl --program audit.py:audit
   refold explore runs/audit.jsonl --program audit.py:audit --timers
   refold explore runs/audit.jsonl --program audit.py:audit \\
-         --orders 5000 --seed 1 --json
+         --orders 5000 --json
   refold explore runs/audit.jsonl --program audit.py:audit --results
-  refold explore answer.jsonl --results errors --only read_file
+  refold explore answer.jsonl --results --only read_file
   refold explore agent.jsonl --fault http_429 -- python agent.py
 
 Findings:
@@ -52,7 +52,7 @@ Exit code: 0 every order ends as recorded, or all results were tried
 """
 
 
-_OF_ORDERS: Final = ("orders", "timers", "seed", "children", "is_all")
+_OF_ORDERS: Final = ("orders", "timers", "children", "is_all")
 
 
 @click.command("explore", cls=WithCommand, epilog=page(_PAGE))
@@ -69,10 +69,6 @@ _OF_ORDERS: Final = ("orders", "timers", "seed", "children", "is_all")
     help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=int, default=0, show_default=True, cls=OfPrograms,
-    help="Seed of the random orders.",
-)  # fmt: skip
-@click.option(
     "--children", is_flag=True, cls=OfPrograms, help="Also explore each child, with its own log."
 )
 @click.option(
@@ -80,10 +76,8 @@ _OF_ORDERS: Final = ("orders", "timers", "seed", "children", "is_all")
     help="List all of the different ends, not just the first few.",
 )  # fmt: skip
 @click.option(
-    "--results", is_flag=False, flag_value="values", type=click.Choice(["values", "errors"]),
-    cls=OfPrograms,
-    help="Change recorded results, instead of their order; errors: also replace each success with "
-    "a failure.",
+    "--results", "are_results", is_flag=True, cls=OfPrograms,
+    help="Change recorded results, instead of their order.",
 )  # fmt: skip
 @click.option(
     "--only", metavar="TEXT", default="",
@@ -102,11 +96,10 @@ def command(
     program: str | None,
     orders: int,
     timers: bool,
-    seed: int,
     children: bool,
     is_all: bool,
     tools: str,
-    results: str | None,
+    are_results: bool,
     only: str,
     foreign: Foreign,
     fault: str,
@@ -133,21 +126,21 @@ def command(
         way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
         return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
     context = click.get_current_context()
-    if results:
+    if are_results:
         for name in _OF_ORDERS:
             if is_given(context, name):
                 option = f"--{name.removeprefix('is_')}"
                 raise click.UsageError(f"{option} is for orders: omit it with --results")
         from refold.cli.commands.explore_results import explore_results  # noqa: PLC0415 - if asked
 
-        return explore_results(log, program, tools, errors=results == "errors", only=only)
+        return explore_results(log, program, tools, only=only)
     if only:
         raise click.UsageError("--only needs --results")
     tried = [0]
     report, opened = rehearsed(
         explore, log, program, tools,
         said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
-        orders=orders, timers=timers, seed=seed, children=children,
+        orders=orders, timers=timers, children=children,
         on_order=lambda number: tried.__setitem__(0, number),
     )  # fmt: skip
     document = opened.named(report.as_json(), "children")

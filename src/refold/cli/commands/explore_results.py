@@ -15,7 +15,7 @@ _LABEL_MAX: Final = 44
 """Characters of a call that a table shows."""
 
 
-def explore_results(log: Path, program: str | None, tools: str, *, errors: bool, only: str) -> int:
+def explore_results(log: Path, program: str | None, tools: str, *, only: str) -> int:
     """Replace each recorded outcome in turn, and print what depends on it.
 
     Each is replaced by a different value of its type, and the program runs again with everything
@@ -25,7 +25,7 @@ def explore_results(log: Path, program: str | None, tools: str, *, errors: bool,
     report, opened = rehearsed(
         sensitivity, log, program, tools,
         said=lambda: f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}",
-        errors=errors, only=only,
+        only=only,
         on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
     )  # fmt: skip
     return output.answer(opened.named(report.as_json()), lambda: _describe(report))
@@ -38,8 +38,6 @@ def _describe(report: SensitivityReport) -> None:
         tokens = f"{call.tokens:,}" if call.tokens else "-"
         took = words.seconds(call.duration_ms) if call.kind != "value" else "-"
         rows.append([_label(call), tokens, took, _influence_text(call.altered)])
-        if call.failed is not None:
-            rows.append(["  if it had failed", "", "", _influence_text(call.failed)])
     output.table(rows, wrap=True)
     output.line()
     for line in report.left_out():

@@ -84,8 +84,7 @@ def _explore() -> Schema:
     texts = dict.fromkeys(("kind", "name", "call", "label"), TEXT)
     asked = record({**texts, "arguments": ANY})
     finding = _of(OrderFinding, digest=HASH, missing=or_null(asked))
-    seed = {"type": "integer"}
-    return _below_itself(ExploreReport, "report", seed=seed, findings=list_of(finding))
+    return _below_itself(ExploreReport, "report", findings=list_of(finding))
 
 
 def _turn() -> Schema:
