@@ -15,10 +15,8 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.errors import LogUnsealed, RefoldError
 from refold.engine.events.call_key import scope_of
 from refold.engine.kernel.kernel import Kernel
-from refold.engine.log.names import child_path
 from refold.engine.loop.loop import Task
 from refold.engine.ports.programs import program_name
 from refold.replay.difference.pointer_diff import differences
@@ -56,8 +54,6 @@ class Orders:
     most: int
     timers: bool
     """Whether timers race too."""
-    children: bool
-    """Whether each child is explored as well, against its own log."""
     on_order: Callable[[int], None] | None
     """Called after each order with the number tried so far."""
 
@@ -70,10 +66,8 @@ def _untried(book: Book, tried: Collection[str]) -> Iterator[str]:
             yield call
 
 
-def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> ExploreReport:
+def explored(stage: Stage, orders: Orders) -> ExploreReport:
     """Rehearse a run in different orders of completion, as `refold.explore` does.
-
-    `above` are the names from the requested run down to this one.
 
     Raises:
         Diverged: the program does not match its log, in the recorded order.
@@ -81,12 +75,11 @@ def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> Explo
     """
     book = stage.book
     baseline = stage.baseline()
-    names = above or (program_name(stage.program),)
     search = _Search(stage, baseline, orders)
     search.run()
-    report = ExploreReport(
+    return ExploreReport(
         log=book.log,
-        where=" > ".join(names),
+        where=program_name(stage.program),
         orders=len(search.seen),
         as_recorded=search.as_recorded,
         is_exhaustive=search.is_exhaustive,
@@ -96,26 +89,8 @@ def explored(stage: Stage, orders: Orders, above: tuple[str, ...] = ()) -> Explo
         untried=tuple(book.label(call) for call in _untried(book, search.keys)),
         timers=orders.timers,
         timers_armed=baseline.timers,
-        children_left=0 if orders.children else len(baseline.children),
+        children_left=len(baseline.children),
     )
-    if not orders.children:
-        return report
-    found, skipped = list[ExploreReport](), list[str]()
-    for child in baseline.children:
-        path, given = child_path(report.log, child.number), child.delegation
-        name = f"{given.agent or program_name(given.program)}[{child.number}]"
-        if given.shared:
-            skipped.append(f"{name}: shares its parent's session")
-            continue
-        try:
-            tools = (*stage.tools, *given.own_tools)
-            own = Stage(path, given.program, tools=tools, session=given.session)
-            found.append(explored(own, orders, (*names, name)))
-        except LogUnsealed:
-            skipped.append(f"{name}: has a log without an end")
-        except RefoldError as error:
-            skipped.append(f"{name}: {str(error).partition(chr(10))[0]}")
-    return attrs.evolve(report, children=tuple(found), skipped=tuple(skipped))
 
 
 @attrs.define

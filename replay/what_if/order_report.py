@@ -102,7 +102,7 @@ class ExploreReport(Document):
 
     log: Path
     where: str
-    """Names from the run that was asked for down to this one: `review > researcher[2]`."""
+    """The name of the program."""
     orders: int
     """Orders that were tried, the recorded one included; no two are the same."""
     as_recorded: int
@@ -122,21 +122,17 @@ class ExploreReport(Document):
     timers_armed: int = 0
     """How many timers the run as recorded armed; unless `timers`, they did not race."""
     children_left: int = 0
-    """Child runs that were not explored themselves: `children` was not asked for."""
-    children: tuple["ExploreReport", ...] = ()
-    skipped: tuple[str, ...] = ()
-    """Children that were not explored, and why."""
+    """Child runs, which are explored by their own logs."""
 
     @property
     def identical(self) -> bool:
-        """Whether every order ended as recorded, the children's included."""
-        return not self.findings and all(child.identical for child in self.children)
+        """Whether every order ended as recorded."""
+        return not self.findings
 
     @property
     def changes(self) -> bool:
-        """Whether an order ended the run, or a child's, otherwise; calls never recorded aside."""
-        own = any(finding.kind != "missing" for finding in self.findings)
-        return own or any(child.changes for child in self.children)
+        """Whether an order ended the run otherwise; calls never recorded aside."""
+        return any(finding.kind != "missing" for finding in self.findings)
 
     def headline(self) -> str:
         """Return in one line how many orders were tried, and what came of them."""
@@ -180,15 +176,13 @@ class ExploreReport(Document):
             lines.append(f"not varied: {timers}; to vary them, use timers=True (--timers)")
         if self.children_left:
             runs = counted(self.children_left, "child run")
-            lines.append(f"not explored: {runs}; to explore them, use children=True (--children)")
+            lines.append(f"not explored: {runs}; to explore one, pass its log")
         return lines
 
     def __str__(self) -> str:
         parts = ["\n  ".join([f"{self.where}: {self.headline()}", *self.left_out()])]
         parts += [str(finding) for finding in self.findings[:FINDINGS_SHOWN]]
         parts += filter(None, [self.rest()])
-        parts += [str(child) for child in self.children]
-        parts += [f"not explored: {each}" for each in self.skipped]
         return "\n\n".join(parts)
 
 

@@ -647,7 +647,6 @@ def explore(
     session: "SessionPort | None" = None,
     orders: int = 200,
     timers: bool = False,
-    children: bool = False,
     on_order: Callable[[int], None] | None = None,
 ) -> "refold.replay.ExploreReport":
     """Run the program of `log` with the recorded results in other orders of completion.
@@ -662,7 +661,6 @@ def explore(
         session: A session with the same reducers, if the run had one.
         orders: The maximum number of orders.
         timers: Whether to also vary timers: a timeout may fire before a call that was in time.
-        children: Whether to explore each child as well, with its own log.
         on_order: A function that is called after each order, with the number of orders so far.
 
     Raises:
@@ -675,7 +673,7 @@ def explore(
     from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
     stage = Stage(log, program, tools=given["tools"], session=given["session"])
-    return explored(stage, Orders(orders, timers, children, on_order))
+    return explored(stage, Orders(orders, timers, on_order))
 
 
 @names_nearest

@@ -4,13 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
 import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.api import explore
-from refold.cli.commands.explore import describe
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
@@ -111,22 +108,11 @@ def test_only_calls_that_were_never_recorded_are_four(program: Path, invoke: Inv
     assert "asks for  fetch#1 (name=" in said.stdout
 
 
-def test_children_are_explored_where_asked_for(program: Path, invoke: Invoke) -> None:
-    log = log_of(program, "parent")
-    words = ("explore", log, "--program", f"{program}:parent")
-
-    assert invoke(*words).exit_code == 0
-    said = invoke(*words, "--children")
-
-    assert said.exit_code == 1
-    assert "parent > first[1]: 2 orders tried" in said.stdout
-
-
 @pytest.mark.parametrize("name", ["first", "all_of_them", "follow", "parent"])
 def test_the_document_is_as_its_schema_says(name: str, program: Path, invoke: Invoke) -> None:
     log = log_of(program, name)
 
-    said = invoke("explore", log, "--program", f"{program}:{name}", "--children", "--json")
+    said = invoke("explore", log, "--program", f"{program}:{name}", "--json")
 
     document = json.loads(said.stdout)
     jsonschema.validate(document, schema("explore"))
@@ -140,10 +126,6 @@ def test_a_packed_log_is_explored_by_its_name(program: Path, invoke: Invoke) -> 
     said = invoke("explore", packed, "--program", f"{program}:first", "--json")
 
     assert json.loads(said.stdout)["log"] == f"{packed}:first.jsonl"
-    packed = pack(log_of(program, "parent"), program.with_name("parent.refold"))
-    words = ("--program", f"{program}:parent", "--children", "--json")
-    (child,) = json.loads(invoke("explore", packed, *words).stdout)["children"]
-    assert child["log"] == f"{packed}:parent.1.jsonl"
 
 
 def test_a_shipped_program_needs_no_name(survey_log: Path, invoke: Invoke) -> None:
@@ -178,13 +160,3 @@ def test_a_record_without_an_end_is_three(program: Path, invoke: Invoke) -> None
     assert said.exit_code == 3
     assert "no run.finished" in said.stderr
     assert "Traceback" not in said.output
-
-
-def test_a_child_that_is_not_explored_is_told(
-    program: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = explore(log_of(program, "follow"), f"{program}:follow", tools=[fetch])
-
-    describe(attrs.evolve(report, skipped=("a[1]: has a log without an end",)))
-
-    assert "\nnot explored: a[1]: has a log without an end\n" in capsys.readouterr().out

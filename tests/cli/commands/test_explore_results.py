@@ -55,7 +55,7 @@ def test_only_some_outcomes_are_altered_where_that_is_asked_for(
     assert 'fetch#2 (name="a")' in said.stdout.splitlines()[1]
 
 
-@pytest.mark.parametrize("words", [("--orders", 3), ("--timers",), ("--children",), ("--all",)])
+@pytest.mark.parametrize("words", [("--orders", 3), ("--timers",), ("--all",)])
 def test_options_of_orders_are_refused(words: tuple[str, ...], log: Path, invoke: Invoke) -> None:
     said = invoke("explore", log, "--results", *words)
 

@@ -87,7 +87,6 @@ def test_a_child_that_was_cancelled_cannot_win(program: Any, tmp_path: Path) -> 
     (left,) = report.untried
     assert left.startswith("child mirror#1")
     assert '"slow"' in left
-    assert not report.children
 
 
 async def raced_later(run: Run, names: list[str]) -> Any:
@@ -483,8 +482,8 @@ def test_models_and_children_are_reordered_too(tmp_path: Path) -> None:
     assert report.orders > 6
 
 
-def test_children_are_explored_against_their_own_logs(tmp_path: Path) -> None:
-    """Where that is asked for; what a child finds counts for the whole."""
+def test_a_child_is_explored_by_its_own_log(tmp_path: Path) -> None:
+    """The report of its parent counts it."""
 
     async def parent(run: Run, names: list[str]) -> Any:
         outcome = await run.delegate(Delegation(program=raced, input=names, brief="race"))
@@ -492,27 +491,11 @@ def test_children_are_explored_against_their_own_logs(tmp_path: Path) -> None:
 
     log = recorded(tmp_path / "a.jsonl", parent).log
 
-    alone, whole = explore(log, parent), explore(log, parent, children=True)
+    alone, child = explore(log, parent), explore(tmp_path / "a.1.jsonl", raced)
 
-    assert alone.identical
-    assert alone.children == ()
-    assert not whole.identical
-    assert whole.changes
-    (child,) = whole.children
-    assert (child.where, child.orders) == ("parent > raced[1]", 6)
-
-
-def test_a_child_without_a_log_is_skipped_and_named(tmp_path: Path) -> None:
-    async def parent(run: Run, names: list[str]) -> Any:
-        return (await run.delegate(Delegation(program=raced, input=names))).status
-
-    log = recorded(tmp_path / "a.jsonl", parent).log
-    (tmp_path / "a.1.jsonl").unlink()
-
-    report = explore(log, parent, children=True)
-
-    assert report.children == ()
-    assert "raced[1]: " in report.skipped[0]
+    assert (alone.identical, alone.children_left) == (True, 1)
+    assert child.changes
+    assert child.orders == 6
 
 
 def test_a_plain_program_has_one_order(tmp_path: Path) -> None:

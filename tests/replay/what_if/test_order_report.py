@@ -70,12 +70,10 @@ def test_findings_say_what_to_do_to_see_them() -> None:
 
 
 def test_only_other_ends_are_changes() -> None:
-    """What was never recorded is a finding, and no change; a child's finding counts."""
+    """What was never recorded is a finding, and no change."""
     assert not report(MISSING).identical
     assert not report(MISSING).changes
     assert report(OTHER).changes
-    assert report(children=(report(OTHER),)).changes
-    assert not report(children=(report(MISSING),)).identical
 
 
 def test_what_was_given_up_is_named() -> None:
@@ -91,7 +89,7 @@ def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() ->
     assert said == (
         "race: no other order of the raced outcomes is possible\n"
         "  not varied: 2 timers; to vary them, use timers=True (--timers)\n"
-        "  not explored: 1 child run; to explore them, use children=True (--children)"
+        "  not explored: 1 child run; to explore one, pass its log"
     )
     assert "(all possible orders)" not in str(report(is_exhaustive=True, timers_armed=2))
 
@@ -104,10 +102,8 @@ def test_the_first_few_findings_are_told() -> None:
 
 
 def test_a_report_is_a_document() -> None:
-    document = report(OTHER, MISSING, children=(report(),), skipped=("x[1]: no log",)).as_json()
+    document = report(OTHER, MISSING).as_json()
 
     assert json.loads(json.dumps(document)) == document
     assert document["findings"][0]["moves"][0]["deliver"] == "f#1 in 0/2"
     assert document["findings"][1]["missing"]["call"] == "0#1"
-    assert document["children"][0]["identical"]
-    assert document["skipped"] == ["x[1]: no log"]

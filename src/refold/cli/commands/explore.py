@@ -52,7 +52,7 @@ Exit code: 0 every order ends as recorded, or all results were tried
 """
 
 
-_OF_ORDERS: Final = ("orders", "timers", "children", "is_all")
+_OF_ORDERS: Final = ("orders", "timers", "is_all")
 
 
 @click.command("explore", cls=WithCommand, epilog=page(_PAGE))
@@ -68,9 +68,6 @@ _OF_ORDERS: Final = ("orders", "timers", "children", "is_all")
     "--timers", is_flag=True, cls=OfPrograms,
     help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
 )  # fmt: skip
-@click.option(
-    "--children", is_flag=True, cls=OfPrograms, help="Also explore each child, with its own log."
-)
 @click.option(
     "--all", "is_all", is_flag=True, cls=OfPrograms,
     help="List all of the different ends, not just the first few.",
@@ -96,7 +93,6 @@ def command(
     program: str | None,
     orders: int,
     timers: bool,
-    children: bool,
     is_all: bool,
     tools: str,
     are_results: bool,
@@ -140,15 +136,15 @@ def command(
     report, opened = rehearsed(
         explore, log, program, tools,
         said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
-        orders=orders, timers=timers, children=children,
+        orders=orders, timers=timers,
         on_order=lambda number: tried.__setitem__(0, number),
     )  # fmt: skip
-    document = opened.named(report.as_json(), "children")
+    document = opened.named(report.as_json())
     return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
 
 
 def describe(report: ExploreReport, *, is_all: bool = False) -> None:
-    """Print how many orders were tried, and what each other end takes; then of each child."""
+    """Print how many orders were tried, and what each other end takes."""
     is_clear = report.identical and report.is_exhaustive and not report.left_out()
     style = "green" if is_clear else "bold red" if report.changes else "bold yellow"
     output.line((f"{report.where}: {report.headline()}", style))
@@ -160,12 +156,6 @@ def describe(report: ExploreReport, *, is_all: bool = False) -> None:
     if report.rest() and not is_all:
         output.line()
         output.line((f"{report.rest()}: to list them, add --all", "dim"))
-    for child in report.children:
-        if report.findings or child.findings:
-            output.line()
-        describe(child, is_all=is_all)
-    for each in report.skipped:
-        output.line((f"not explored: {each}", "dim"))
 
 
 def _code(report: ExploreReport) -> int:

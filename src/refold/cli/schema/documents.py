@@ -84,7 +84,7 @@ def _explore() -> Schema:
     texts = dict.fromkeys(("kind", "name", "call", "label"), TEXT)
     asked = record({**texts, "arguments": ANY})
     finding = _of(OrderFinding, digest=HASH, missing=or_null(asked))
-    return _below_itself(ExploreReport, "report", findings=list_of(finding))
+    return _of(ExploreReport, findings=list_of(finding))
 
 
 def _turn() -> Schema:
