@@ -62,7 +62,6 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "ask": _CALLABLE,
     "by": _Kind(lambda value: isinstance(value, str), "a text"),
     "check": _BOOL,
-    "children": _BOOL,
     "clock": _Kind(
         _has("time_us"), "a refold.testing.FixedClock(…), or an object with the same attributes"
     ),
