@@ -29,10 +29,8 @@ _IN_LOGS: Final = (
 
 _LOOKED_AT: Final = 256 * 1024
 """Characters of a text in which patterns of `left_out` and `asides` are looked for."""
-_TITLE: Final = re.compile(
-    r"You are a title generator\.|You are [^.]{1,99}\.\s?Generate a concise, sentence-case title"
-)
-"""How the system prompts begin by which opencode and Claude Code ask for a title."""
+_PART_MIN: Final = 20
+"""Letters of a part of a task by which it is known."""
 _FINE: Final = r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*"
 """A pattern of many logs that is refused for its form, and takes no time."""
 
@@ -160,8 +158,26 @@ class Profile:
     def is_aside(self, system: Any) -> bool:
         """Return whether a request with this system prompt is a side request."""
         said = self.plain(system) if isinstance(system, str) else ""
-        is_title = _TITLE.match(said) is not None
-        return is_title or any(re.match(each, said) for each in self.asides)
+        return any(re.match(each, said) for each in self.asides)
+
+    def titles(self, roots: Mapping[str, tuple[int, bool, str]]) -> frozenset[str]:
+        """Return the conversations in which an agent program only asks for a title.
+
+        `roots` has the number of requests, whether tools are offered, and the first text of the
+        user, by conversation. A title is asked for once, without tools, with the text of another
+        conversation that has tools, or with a long part of it.
+        """
+        if not self.hands_over:
+            return frozenset()
+        texts = {scope: self.plain(text) for scope, (_, _, text) in roots.items()}
+        tasks = {texts[scope] for scope, (_, has_tools, _) in roots.items() if has_tools} - {""}
+        return frozenset(
+            scope
+            for scope, (requests, has_tools, _) in roots.items()
+            if requests == 1
+            and not has_tools
+            and any(_is_about(texts[scope], task) for task in tasks)
+        )
 
     def is_failure(self, result: Any) -> bool:
         """Return whether a tool's result is a failure: only {error} (Gemini), or text."""
@@ -188,6 +204,10 @@ def _is_logged(field: "attrs.Attribute[Any]", value: Any) -> bool:
 
 
 NO_PROFILE: Final = Profile(name="")
+
+
+def _is_about(text: str, task: str) -> bool:
+    return task in text or (len(text) >= _PART_MIN and text in task)
 
 
 def _begins(said: Any, patterns: tuple[str, ...]) -> bool:

@@ -4,6 +4,7 @@ By the agent where a name is known, else by the beginning of its first message o
 are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -25,8 +26,12 @@ def title_of(asked: Asked, profile: Profile = NO_PROFILE) -> str:
     """
     if not asked.messages:
         return place_in(asked.parameters)
-    said = (text_of(each) for each in asked.messages if each.get("role") == "user")
-    return next(filter(None, (beginning(profile.plain(each)) for each in said)), "")
+    return beginning(_first_text(asked, profile))
+
+
+def _first_text(asked: Asked, profile: Profile) -> str:
+    texts = (text_of(each) for each in asked.messages if each.get("role") == "user")
+    return next(filter(None, (profile.plain(each) for each in texts)), "")
 
 
 def place_in(parameters: Mapping[str, Any]) -> str:
@@ -98,11 +103,21 @@ def _agent(record: ObservedRecord, scope: str) -> str:
     agent = record.agents.get(scope, "")
     if scope_above(scope) != "0":
         return agent
+    above = (each for each in record.turns if scope_above(each.scope) == "0")
+    turns = [each for each in above if each.asked.messages]
+    counts, firsts = Counter(each.scope for each in turns), dict[str, Asked]()
+    for turn in turns:
+        firsts.setdefault(turn.scope, turn.asked)
+    titles = record.profile.titles(
+        {
+            each: (counts[each], bool(asked.tools), _first_text(asked, record.profile))
+            for each, asked in firsts.items()
+        }
+    )
     roots = {
         turn.scope
-        for turn in record.turns
-        if scope_above(turn.scope) == "0"
-        and turn.asked.messages
+        for turn in turns
+        if turn.scope not in titles
         and not record.profile.is_aside(turn.asked.messages[0].get("content"))
     }
     return name_of_root(scope, agent, roots, record.profile)

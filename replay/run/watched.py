@@ -325,12 +325,19 @@ class WatchedLog(Reading):
         """Choose the conversations with nodes; side requests that opened nothing have none."""
         self._shown, self._beside = {}, {}
         above = {self._links.above(scope) for scope in self._talks}
+        titles = self.profile.titles(
+            {
+                scope: (talk.requests, bool(self._offers.get(talk.offered)), talk.opening.user)
+                for scope, talk in self._talks.items()
+                if self._links.above(scope) == "0" and talk.opening is not None
+            }
+        )
         for scope, known in self._talks.items():
             talk = known
             if self._links.standing(scope) == "dropped":
                 talk = attrs.evolve(known, agent="", opener="", tool="", how="")
             system = talk.opening.system if talk.opening is not None else ""
-            is_beside = talk.is_probe or self.profile.is_aside(system)
+            is_beside = talk.is_probe or scope in titles or self.profile.is_aside(system)
             if is_beside and scope not in above and not talk.opener:
                 self._beside.setdefault(self._links.above(scope), []).append(talk)
             else:

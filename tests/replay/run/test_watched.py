@@ -208,21 +208,23 @@ def test_a_probe_is_folded_and_what_it_found_is_no_failure(tmp_path: Path) -> No
     assert "model requests" not in render_text(root, volatile=False)
 
 
-TITLES = (
-    "You are a title generator. You output ONLY a title.",
-    "You are an agent of A.Generate a concise, sentence-case title (3-7 words) of the session.",
-)
+def test_a_request_for_a_title_is_folded_by_its_form(tmp_path: Path) -> None:
+    """One request without tools about the task of the agent, whatever its words are."""
+    known = Profile(name="x", hands_over={"Task": ("to",)}, left_out=("<note>.*?</note>",))
+    tools = {"tools": [{"name": "Task"}]}
+    main = talk(system("You lead."), user("<note>1</note>Plan a day."), says("Done."), **tools)
+    for prompt, text, names in (
+        ("Name it.", "Plan a day.", ["main"]),
+        ("Name it.", "Name this: <s>Plan a day.</s>", ["main"]),
+        ("You lead.", "Plan another day.", ["main", "main"]),
+    ):
+        title = talk(system(prompt), user(text), says("Bergen"), model="small")
+        log = record(tmp_path / f"{len(text)}.jsonl", [*title, *main], profile=known)
 
+        root = delegation_tree(log)
 
-@pytest.mark.parametrize("prompt", TITLES)
-def test_the_request_for_a_title_is_folded_in_any_log(prompt: str, tmp_path: Path) -> None:
-    """Also in one of before profiles said so: the session is `main`, and the only agent."""
-    title = talk(system(prompt), user("Plan a day."), says("Bergen"))
-    root = tree(tmp_path, [*title, *LEAD])
-
-    assert [each.name for each in root.children] == ["main"]
-    assert (root.requests, root.beside, root.own_usage.input_tokens) == (1, 1, 10)
-    assert root.usage.input_tokens == root.children[0].usage.input_tokens + 10
+        assert [each.name for each in root.children] == names
+        assert root.beside == 2 - len(names)
 
 
 def test_each_run_of_a_known_program_has_a_main_agent(tmp_path: Path) -> None:

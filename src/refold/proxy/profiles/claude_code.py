@@ -23,6 +23,7 @@ PROFILE: Final = Profile(
         r"<system-reminder>[\s\S]*?</system-reminder>",
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
     ),
+    asides=(r"You are [^.]{1,99}\.\s?Generate a concise, sentence-case title",),  # also late ones
     refusals=(
         r"Claude requested permissions to |The user doesn't want to ",
         r"Permission (?:to|for) [\s\S]{1,999}? has been denied",

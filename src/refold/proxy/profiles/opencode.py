@@ -13,6 +13,7 @@ PROFILE: Final = Profile(
     above=("x-parent-session-id",),
     session=("x-parent-session-id", "x-session-id"),  # of what names no parent: the parent's
     hands_over={"task": ("description", "subagent_type")},
+    asides=(r"You are a title generator\.",),  # whose first message is not the user's
     refusals=("The user (?:rejected permission|has specified a rule which prevents)",),
     unordered_lines=("glob", "grep"),
     outputs={"--format json": "lines"},
