@@ -50,7 +50,6 @@ def diff(
     b: str | PathLike[str],
     *,
     most: int | None = DIFFERENCES_MAX,
-    pairs: list["Compared"] | None = None,
     files: list[FileDifference] | None = None,
 ) -> LogDiff:
     """Compare the log `a` with the log `b`, and the logs of their children along their starts.
@@ -59,7 +58,6 @@ def diff(
         a: The reference log; an unsealed one is compared up to its end.
         b: The log that is compared with it.
         most: The number of differences with details; more are only counted. `None`: all.
-        pairs: Receives every compared pair of calls, a child's below its start.
         files: Receives the files that differ at the end of two watched commands.
 
     Raises:
@@ -72,7 +70,7 @@ def diff(
     volatile = {path for each in firsts for path in (each.get("rules") or {}).get("volatile", ())}
     guarantees = [each.get("guarantee") for each in firsts]
     is_watched = guarantees == [MATCHED] * 2
-    comparison = _Comparison(None if is_watched else most, pairs)
+    comparison = _Comparison(None if is_watched else most)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
         if not is_watched:
@@ -122,26 +120,11 @@ def _runs(
     return one, other
 
 
-@attrs.frozen
-class Compared:
-    """Two calls that were compared, or one that the other log lacks."""
-
-    log_a: Path
-    seq_a: int | None
-    log_b: Path
-    seq_b: int | None
-    differs: bool
-    """Whether they differ; of children, not what is below them."""
-    differences: tuple[LogDifference, ...]
-    """Their own; none where more were found than keep their details."""
-
-
 @attrs.define
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
     _most: int | None
-    _pairs: list[Compared] | None
     found: list[LogDifference] = attrs.field(factory=list)
     above: tuple[int, ...] = ()
     """Where the runs that are compared were started: an offset for each above them."""
@@ -178,14 +161,7 @@ class _Comparison:
             if run == _ROOT and side.finished is None:
                 self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
         for pair in paired.pairs:
-            place, kept = len(self._pairs or ()), len(self.found)
-            differs = self._pair_differs(pair, a, b, run)
-            if self._pairs is None:
-                continue
-            own = tuple(each for each in self.found[kept:] if each.when[:-1] == self.above)
-            seq_a, seq_b = (call.seq if call else None for call in pair[:2])
-            compared = Compared(a.path, seq_a, b.path, seq_b, differs, own)
-            self._pairs.insert(place, compared)
+            self._pair_differs(pair, a, b, run)
         if a.looks != b.looks:
             looks = f"{a.looks} and {b.looks}"
             self.notes.append(
@@ -208,8 +184,8 @@ class _Comparison:
 
     # --- calls ---------------------------------------------------------------------------
 
-    def _pair_differs(self, pair: Paired, a: RunCalls, b: RunCalls, run: str) -> bool:
-        """Compare two calls, and what is below them; return whether they differ themselves."""
+    def _pair_differs(self, pair: Paired, a: RunCalls, b: RunCalls, run: str) -> None:
+        """Compare two calls, and what is below them."""
         found = list[tuple[DiffCategory, tuple[Difference, ...]]]()
         match pair:
             case Paired(call_a=Call() as one, call_b=Call() as other):
@@ -222,7 +198,6 @@ class _Comparison:
                 found.append(("only_in_b", (Difference("", "added", after=b.request(other)),)))
         for category, places in found:
             self._call_differs(category, pair, a, b, run, places)
-        return bool(found)
 
     def _calls_differ(
         self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str
@@ -285,6 +260,7 @@ class _Comparison:
                 call_b=other.key if other else None,
                 seq_a=one.seq if one else None,
                 seq_b=other.seq if other else None,
+                logs=(a.path, b.path),
                 differences=places,
                 when=(*self.above, call.ended_at[-1] if is_end else call.asked_at),
             )

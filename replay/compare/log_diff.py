@@ -6,6 +6,7 @@ Nothing here reads a log: `replay.compare.diff` does. The rules are CONTRACT.md 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, Literal
 
 import attrs
@@ -50,7 +51,7 @@ class LogDifference(Document):
     """One difference between two logs."""
 
     computed = ("where",)
-    hidden = ("when",)
+    hidden = ("when", "logs")
 
     category: DiffCategory
     run: str
@@ -69,6 +70,8 @@ class LogDifference(Document):
     """Of the entries that asked."""
     differences: tuple[Difference, ...] = ()
     """Places where the JSON values differ; the whole request for a call that one log lacks."""
+    logs: tuple[Path, ...] = attrs.field(default=(), eq=False)
+    """The logs of both calls; empty for the run itself."""
     when: tuple[int, ...] = attrs.field(default=(), eq=False)
     """What sorts differences in time: byte offsets, of the starts above and its own."""
 

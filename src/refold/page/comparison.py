@@ -5,7 +5,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from refold.engine.errors import LogError
 from refold.page.entries import sound
 from refold.page.one_run import OneRun
 from refold.page.turns import left_out
-from refold.replay.compare.diff import Compared, diff
+from refold.replay.compare.diff import diff
 from refold.replay.difference.causes import DiffCause
 from refold.replay.difference.pointer_diff import Difference, shared_ends, shown
 
@@ -41,17 +41,15 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
 
     If they cannot be compared, `error` gives the reason.
     """
-    pairs: list[Compared] = []
     found: dict[str, Any] = {"other": b.document(), "causes": [], "notes": [], "error": ""}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     found["labels"] = _LABELS
     try:
-        result = diff(a.log, b.log, pairs=pairs)
+        result = diff(a.log, b.log)
     except LogError as error:
         return found | {"identical": False, "count": None, "error": str(error)}
-    places = {id(one): each for each in pairs for one in each.differences}
-    found["causes"] = [_cause(each, places, a, b, content=content) for each in result.causes]
+    found["causes"] = [_cause(each, a, b, content=content) for each in result.causes]
     return found | {
         "identical": result.identical,
         "count": result.count,
@@ -59,17 +57,17 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     }
 
 
-def _cause(
-    cause: DiffCause, places: Mapping[int, Compared], a: OneRun, b: OneRun, *, content: bool
-) -> dict[str, Any]:
-    pair = places.get(id(cause.leaves[0]))
+def _cause(cause: DiffCause, a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
+    first = cause.leaves[0]
     is_end = cause.what in ("result", "retry")
+    sides = zip((a, b), first.logs, (first.seq_a, first.seq_b), strict=False)
+    places = [_entry(*each, is_end=is_end) for each in sides] or [None, None]
     return {
         "title": cause.headline,
         "where": cause.where,
         "what": cause.what.replace("_", " "),
-        "a": pair and _entry(a, pair.log_a, pair.seq_a, is_end=is_end),
-        "b": pair and _entry(b, pair.log_b, pair.seq_b, is_end=is_end),
+        "a": places[0],
+        "b": places[1],
         "differences": [_place(each, content=content) for each in cause.differences[:_PLACES]],
         "alike": list(cause.alike),
         "follows": cause.follows,

@@ -9,7 +9,7 @@ import pytest
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.compare.diff import Compared, LogDiff, diff
+from refold.replay.compare.diff import LogDiff, diff
 from tests.support.watched import Exchange, Message, record, result, says, system, talk, user
 
 EAT, WALK = "Find a place to eat", "Find a place to walk"
@@ -147,7 +147,7 @@ def test_what_was_tried_again_is_a_retry_and_no_other_request(tmp_path: Path) ->
 
 
 def test_the_first_of_few_differences_is_the_cause(tmp_path: Path) -> None:
-    """Where few keep their details, and among the pairs that the page shows."""
+    """Where few keep their details; each call names its logs."""
     eat, walk = lead("c1", "c2"), guide(EAT, "fish hall")
     changed = guide(EAT, "the bakery")
     told = attrs.evolve(
@@ -162,16 +162,13 @@ def test_the_first_of_few_differences_is_the_cause(tmp_path: Path) -> None:
     )
     one = record(tmp_path / "a.jsonl", [eat[0], *walk, eat[1]])
     other = record(tmp_path / "b.jsonl", [eat[0], *changed, told])
-    pairs: list[Compared] = []
 
-    whole, few = diff(one, other, pairs=pairs), diff(one, other, most=1)
+    whole, few = diff(one, other), diff(one, other, most=1)
 
     (cause,) = whole.causes
     assert cause.follows == whole.count - 1 == few.count - 1 > 0
     assert whole.differences[:1] == few.differences == cause.leaves
-    found = sorted((each for pair in pairs for each in pair.differences), key=lambda e: e.when)
-    assert found == [*whole.differences]
-    assert sum(pair.differs for pair in pairs) == len({each.call_a for each in found})
+    assert {each.logs for each in whole.differences if each.what} == {(one, other)}
 
 
 def test_volatile_places_are_not_compared(tmp_path: Path) -> None:
