@@ -44,24 +44,20 @@ def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
             yield NotCanonical(pointer, "a value that the type accepts", f"{error}")
 
 
-def unknown(name: str, known: Iterable[str], pointer: str = "") -> NotCanonical:
-    """Return the problem of a member that nobody asked for, with the nearest known name."""
+def _unknown(name: str, known: Iterable[str], kind: type | None) -> NotCanonical:
+    """Return the problem of a member that nobody asked for, with the nearest known name.
+
+    Or with the subclass of `kind` that has it, for a value that was one.
+    """
     names = tuple(known)
     known_names = f"one of {', '.join(names)}" if names else "no member at all"
-    return NotCanonical(
-        join(pointer, name), known_names, f"the unknown name {name!r}{nearest(name, names)}"
-    )
-
-
-def _of_subclass(kind: type, name: str) -> str:
-    """Return that a subclass has this member, for a value that was one; empty if none has."""
-    below: list[type] = kind.__subclasses__()
-    owners = sorted(each.__qualname__ for each in below if name in (hints.field_names(each) or ()))
-    if not owners:
-        return ""
-    return (
-        f", a field of the subclass {owners[0]}: a value crosses as the annotated {kind.__name__}"
-    )
+    below: list[type] = kind.__subclasses__() if kind is not None else []
+    more = nearest(name, names)
+    for each in below:
+        if kind is not None and name in (hints.field_names(each) or ()):
+            more += f", a field of the subclass {each.__qualname__}: a value crosses as the "
+            more += f"annotated {kind.__name__}"
+    return NotCanonical(join("", name), known_names, f"the unknown name {name!r}{more}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -77,8 +73,12 @@ def missing(pointer: str) -> NotCanonical:
     return NotCanonical(pointer, "a value, which is required", "none")
 
 
-def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) -> dict[str, Any]:
+def read_members(
+    hooks: dict[str, Hook], required: frozenset[str], value: Json, kind: type | None = None
+) -> dict[str, Any]:
     """Return the members of a JSON object, read; absent ones stay absent.
+
+    `kind` is the class that they are for, if one is.
 
     Raises:
         Exception: one that `problems_of` explains.
@@ -91,16 +91,17 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
         pass
     read: dict[str, Any] = {}
     wrong: list[NotCanonical] = []
-    for name, item in value.items():
-        if name in hooks:
+    for name, hook in hooks.items():
+        if name in value:
             try:
-                read[name] = hooks[name](item)
+                read[name] = hook(value[name])
             except Exception as error:  # noqa: BLE001  as in `_each`
                 wrong += problems_of(error, join("", name))
-    if wrong or not required <= value.keys() <= hooks.keys():
-        absent = [missing(join("", name)) for name in hooks if name in required - value.keys()]
-        odd = [unknown(name, hooks) for name in value if name not in hooks]
-        raise _Problems([*absent, *odd, *wrong])
+        elif name in required:
+            wrong.append(missing(join("", name)))
+    wrong += [_unknown(name, hooks, kind) for name in value if name not in hooks]
+    if wrong:
+        raise _Problems(wrong)
     return read
 
 
@@ -274,24 +275,8 @@ def built(kind: Any, hooks: dict[str, Hook], required: frozenset[str]) -> Hook:
     keywords = {name: name for name in hooks} | {each.name: each.alias for each in attributes}
 
     def read(value: Json) -> Any:
-        _expect(dict, value)
-        members: dict[str, Any] = {}
-        wrong: list[NotCanonical] = []
-        for name, hook in hooks.items():
-            if name in value:
-                try:
-                    members[keywords[name]] = hook(value[name])
-                except Exception as error:  # noqa: BLE001  as in `_each`
-                    wrong += problems_of(error, join("", name))
-            elif name in required:
-                wrong.append(missing(join("", name)))
-        if wrong or len(members) != len(value):
-            for name in sorted(value.keys() - hooks.keys()):
-                odd = unknown(name, hooks)
-                found = f"{odd.found}{_of_subclass(kind, name)}"
-                wrong.append(NotCanonical(odd.pointer, odd.expected, found))
-            raise _Problems(wrong)
-        return kind(**members)
+        members = read_members(hooks, required, value, kind)
+        return kind(**{keywords[name]: item for name, item in members.items()})
 
     return read
 

@@ -223,11 +223,11 @@ def test_all_problems_are_told_at_once_with_their_pointers() -> None:
         "at /items/1/_path: expected a value, which is required, found none",
         "at /items/2/tags/1: expected a string, found integer 1",
         "at /options/deep: expected a value, which is required, found none",
+        "at /options/limit: expected an integer, found null",
         (
             "at /options/depe: expected one of deep, limit, "
             "found the unknown name 'depe', did you mean 'deep'?"
         ),
-        "at /options/limit: expected an integer, found null",
         "at /more: expected one of items, options, found the unknown name 'more'",
     ]
 
