@@ -494,68 +494,6 @@ class People(Value):
     """… and what others gave."""
 
 
-class Supply(Protocol):
-    """Supplies a run's outcomes that must not be live (CONTRACT.md §12.10)."""
-
-    def refuse(self, call: str, asked: Any, tool: Any, /) -> None:
-        """Refuse a call that would change the world before it is in the log: it never began.
-
-        Raises:
-            OutcomeMissing: it has no outcome, and it may not run live.
-        """
-        ...
-
-    def outcome(self, call: str, asked: Any, effect: Any, /) -> Any:
-        """Return the event that completes a request, or a child's `Outcome`; `None`: do it live.
-
-        `asked` is the event of the request in the log, `effect` the live alternative.
-
-        Raises:
-            OutcomeMissing: it has no outcome, and it may not run live.
-        """
-        ...
-
-    def ended(self, call: str, outcome: Outcome, /) -> Outcome:
-        """Return the outcome of a child that ran live as it is to be delivered."""
-        ...
-
-    def child(self, request: "ChildRequest", outcome: Outcome, /) -> Outcome:
-        """Return a supplied outcome in the form for this run's log."""
-        ...
-
-    def draw(self, source: str, name: str, call: str, /) -> tuple[Json] | None:
-        """Return the value of a draw, alone in a tuple; `None`: draw it live."""
-        ...
-
-    def snapshot(self) -> dict[str, Any] | None:
-        """Return the session's initial content; `None`: its current one."""
-        ...
-
-    def read_clock(self) -> tuple[int, int] | None:
-        """Return the next time, as {time, virtual time} in microseconds; `None`: look live."""
-        ...
-
-    def when(self, key: str, /) -> int | None:
-        """Return the place of a completion among all; `None`: when it comes."""
-        ...
-
-    def fired(self, key: str, length_us: int | None, nth: int, /) -> int | None:
-        """Return the place of a timer among all completions; `None`: when it is due."""
-        ...
-
-    def granted(self, call: str, has: int, /) -> int | None:
-        """Return the place of the grant to a child that had so many tokens; `None`: of none."""
-        ...
-
-    def outlasts(self, call: str, /) -> bool:
-        """Return whether a child that is being given up ended by itself in the record."""
-        ...
-
-    def below(self, effect: Any, /) -> "Supply | None":
-        """Return the supply of a child that runs live."""
-        ...
-
-
 @attrs.frozen(kw_only=True)
 class Terms(Value):
     """A run's task, resources and limits: for a root and for a child."""
@@ -579,8 +517,9 @@ class Terms(Value):
     resume: Reference | None = None
     """Continues unfinished logs of children: a function of a `RunRequest` and a `Host` that
     returns a `Recorder`; `None` in a run that was not resumed."""
-    supply: Supply | None = None
-    """The source of the run's outcomes; needs a runner that shares memory."""
+    supply: Any = None
+    """The source of outcomes that must not be live (CONTRACT.md §12.10), as
+    `engine.recording.supplied` asks it; needs a runner that shares memory."""
     tokens: "MoreTokens | None" = None
     """Asks the run above for more `model_tokens`; `None` where there is nobody to ask."""
 

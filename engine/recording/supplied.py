@@ -4,8 +4,8 @@ The rules are CONTRACT.md §12.10.
 
 It extends `engine.recording.recorder`. Supplied effects are not executed. Live outcomes are
 delivered at their recorded places, if they have one, so a run without drift has the same lines as
-the record. The `Supply` decides which outcomes are supplied, and their source;
-`replay.partial.sources` has one.
+the record. The request's `supply` decides which outcomes are supplied, and their source:
+`replay.partial.sources.BookSupply`.
 """
 
 from collections.abc import Callable
@@ -106,7 +106,8 @@ class Supplied(Recorder):
 
     def _place(self, timer: Timer) -> int | None:
         """Return when the record has a timer, by scope, length and number among those."""
-        return self._supply.fired(timer.key, timer.length_us, timer.nth)
+        found: int | None = self._supply.fired(timer.key, timer.length_us, timer.nth)
+        return found
 
     straight = World.straight  # nothing goes so: everything has its turn
 

@@ -1,8 +1,8 @@
 """Where the outcomes of a run come from: the record, the world, or stubs (CONTRACT.md §12.10).
 
-`Sources` defines this per kind and per tool, and `BookSupply` serves it to a recorder (it is the
-port `engine.ports.ports.Supply`). A missing recorded outcome is an error, never replaced by a
-similar one. `replay.partial.drift` compares the results.
+`Sources` defines this per kind and per tool, and `BookSupply` serves it to a recorder
+(`engine.recording.supplied`). A missing recorded outcome is an error, never replaced by a similar
+one. `replay.partial.drift` compares the results.
 
 A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`, `replay.what_if.matcher`.
 """
@@ -322,8 +322,8 @@ class BookSupply:
             return outcome
         return attrs.evolve(outcome, duration_ms=answer.event.outcome.duration_ms)
 
-    def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:  # noqa: ARG002 - the port's
-        """Return a supplied outcome as it is."""
+    def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:  # noqa: ARG002 - forks do
+        """Return a supplied outcome in the form for this run's log: as it is."""
         return outcome
 
     def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
