@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import refold
 from refold.engine.events.outcome import Artifact, Outcome, failed
-from refold.engine.log.names import children as children_of
+from refold.engine.log.names import children as children_of, tree
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition
@@ -46,16 +46,29 @@ def test_what_a_model_is_told(
     assert refold.reexecute(log, tools=tools()).identical
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end", [end if end == "done" else pytest.param(end, marks=pytest.mark.long) for end in ENDS]
+)
 @pytest.mark.parametrize("name", TOOLS)
-def test_both_runners_tell_the_same(name: str, end: str, tmp_path: Path) -> None:
-    """§10.4.4, but for durations."""
-    here = told(recorded(name, end, tmp_path / "here.jsonl").log)
-    there = told(recorded(name, end, tmp_path / "there.jsonl", "subprocess").log)
+def test_models_read_the_same_on_both_runners(name: str, end: str, tmp_path: Path) -> None:
+    """§10.4.4: the caller's and the child's messages and tools, but for durations."""
+    here, there = (
+        [*read_by_models(recorded(name, end, tmp_path / f"{runner}.jsonl", runner).log)]
+        for runner in ("in-process", "subprocess")
+    )
 
-    assert readable(there[0]) == readable(here[0])
-    assert there[1] == here[1]
+    assert there == here
+    assert len(here) == (1 if end in ("depth", "arguments") else 2)
+
+
+def read_by_models(log: Path) -> Iterator[list[str]]:
+    """Yield what the models of a run and of its children were given, in the order of requests."""
+    for each in tree(log):
+        yield [
+            readable(json.dumps([entry.data["added"], entry.data["tools"]], ensure_ascii=False))
+            for entry in read_entries(each, resolve=True)
+            if entry.kind == "model.asked"
+        ]
 
 
 @pytest.mark.parametrize(
