@@ -91,10 +91,7 @@ if TYPE_CHECKING:
         dispatch_subagents as dispatch_subagents,
         subagents_tool as subagents_tool,
     )
-    from refold.tools.contract.policy import (
-        POLICIES as POLICIES,
-        DelegationPolicy as DelegationPolicy,
-    )
+    from refold.tools.contract.policy import POLICIES as POLICIES
     from refold.tools.delegation.saved_sessions import (
         SavedSession as SavedSession,
         load_session as load_session,
@@ -103,7 +100,6 @@ if TYPE_CHECKING:
         call_begins as call_begins,
         call_ends as call_ends,
         delegate_all as delegate_all,
-        delegate_one as delegate_one,
     )
     from refold.tools.delegation.words import answer_of as answer_of, error_of as error_of
     from refold.tools.delegation.shipped import shipped_tools as shipped_tools

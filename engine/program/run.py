@@ -375,6 +375,14 @@ def asynchronous_face(run: Any) -> Any:
     return run._asynchronous if isinstance(run, PlainRun) else run  # noqa: SLF001 - its own module
 
 
+def waited(run: Any, work: Coroutine[Any, Any, R]) -> Any:
+    """Return `work`, to be awaited; for a plain program, run it and return its result."""
+    if not isinstance(run, PlainRun):
+        return work
+    kernel = run._kernel  # noqa: SLF001 - its own module
+    return kernel.wait_for_task(kernel.loop.spawn(work, kernel.loop.scope().child()))
+
+
 def current_run() -> Run | None:
     """Return the run whose program calls this, in a task of its own; `None` outside of one."""
     loop = asyncio._get_running_loop()  # noqa: SLF001 - None instead of an error

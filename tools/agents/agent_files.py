@@ -45,7 +45,7 @@ SHIPPED_TOOLS: Final = (*NAMES, "subagent")
 PLANNING_TOOLS: Final = tuple(
     f"planning_{what}" for what in ("setup_plan", "add_step", "update_step", "read_plan")
 )
-DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row.also))
+DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row))
 NAMEABLE_TOOLS: Final = (
     *(*NAMES, *DELEGATION_TOOLS, *PLANNING_TOOLS),
     *("write_file", "run_command"),

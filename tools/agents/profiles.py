@@ -35,7 +35,7 @@ BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
 """Files that describe a child's surroundings, unless its profile lists others."""
 SEPARATOR: Final = "\n\n---\n\n"
 FALLBACK_PROMPT: Final = "You are a helpful personal AI assistant."
-SPAWN_TOOLS: Final = ("spawn", *POLICIES["spawn"].also)
+SPAWN_TOOLS: Final = ("spawn", *POLICIES["spawn"])
 """Never a spawned child's."""
 
 

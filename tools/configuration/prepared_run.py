@@ -120,7 +120,7 @@ def delegation_run(
     """
     config = config or Config()
     added = {tool.name: tool for tool in own}
-    starters = [name for kind in kinds for name in (kind, *POLICIES[kind].also)]
+    starters = [name for kind in kinds for name in (kind, *POLICIES[kind])]
     lent = [*(name for name in config.enabled or NAMES if name not in DELEGATION_TOOLS), *added]
     client = AgentDef(id="client", name="client", description="", tools=(*starters, *lent))
     children = {"program": program, "tools": tuple(lent)}

@@ -207,7 +207,7 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("policy", Policy, "refold.tools.Policy(…)"),
     ("runner", str, 'a runner\'s name, such as "subprocess"'),
 )
-_STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row].also))
+_STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row]))
 """Tools that start children, and those that are of no use without them."""
 _CLASSES: Final[Mapping[str, type]] = {"program": Reference, "limits": Limits, "policy": Policy}
 _CODE: Final = ("program", "prompts", "session", "missing")

@@ -15,8 +15,7 @@ from refold.engine.errors import ArgumentsRefused, SessionNotFound
 from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import read_entries
 from refold.engine.program.agent import read_input
-from refold.tools.contract.policy import POLICIES
-from refold.tools.delegation.subagent_dispatch import session_id_of
+from refold.tools.delegation.subagent_dispatch import NAME, session_id_of
 
 
 @attrs.frozen(kw_only=True)
@@ -55,10 +54,8 @@ def load_session(log: str | os.PathLike[str], session_id: str) -> SavedSession:
 
 def _addressable(log: Path) -> Iterator[dict[str, Any]]:
     for entry in read_entries(log, resolve=True, torn_ok=True):
-        if entry.kind == "child.started":
-            row = POLICIES.get(entry.data["delegation"].get("tool", ""))
-            if row is not None and row.addressable:
-                yield entry.data
+        if entry.kind == "child.started" and entry.data["delegation"].get("tool") == NAME:
+            yield entry.data
 
 
 def _saved(session_id: str, agent: str, log: Path) -> SavedSession:

@@ -22,7 +22,7 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.agent import YIELDS
-from refold.engine.program.run import PlainRun, Run
+from refold.engine.program.run import PlainRun, Run, asynchronous_face, waited
 from refold.tools.agents.plans import NOT_BLANK
 from refold.tools.contract.options import ChildOptions
 from refold.tools.delegation.words import error_of, error_text, handed_back
@@ -31,17 +31,6 @@ R = TypeVar("R")
 
 MOMENT_SECONDS: Final = 1e-6
 """A timer so short just gives the world its turn: a list of refusals holds up no time limit."""
-
-
-async def delegate_one(run: Run, delegation: Delegation) -> Child:
-    """Start one child, wait for it and return it; `outcome` is set.  Being cancelled cancels it."""
-    child = await run.start(delegation)
-    try:
-        await run.join(child)
-    except asyncio.CancelledError:
-        run.cancel(child)
-        raise
-    return child
 
 
 async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Outcome, ...]:
@@ -57,17 +46,12 @@ def outcome_in(child: Child) -> Outcome:
     return child.outcome if child.outcome is not None else Outcome(status="failed")
 
 
-def yields_after(count: int) -> bool:
-    """Return whether the world has its turn between `count` items of a list and the next."""
-    return count > 0 and count % YIELDS == 0
-
-
 async def delegate_each(run: Run, delegations: Sequence[Delegation]) -> tuple[Child, ...]:
     """Do as `delegate_all`, and return the children, each with its outcome and its limits."""
     children: list[Child] = []
     try:
         for delegation in delegations:
-            if yields_after(len(children)):
+            if children and len(children) % YIELDS == 0:  # the world has its turn
                 await run.sleep(MOMENT_SECONDS)
             children.append(await run.start(delegation))
         await run.join(*children)
@@ -227,31 +211,11 @@ def answered(run: Any, asked: ToolCall[R] | R) -> R | Awaitable[R]:
 
     A value that is not a `ToolCall` is returned unchanged. Sessions are released before any error.
     """
-    if not isinstance(run, PlainRun):
-        return awaited(run, asked)
-    if not isinstance(asked, ToolCall):
-        return asked
-    ticket = call_begins(run, asked.tool, asked.task, **asked.details)
-    try:
-        children = _plainly_started(run, asked.delegations)
-        run.join(*children)
-    finally:
-        asked.release()
-    return asked.ended(run, ticket, children)
-
-
-def _plainly_started(run: PlainRun, delegations: Iterable[Delegation]) -> list[Child]:
-    """Start children; a function, so that no frame of a failure holds a child's session."""
-    children: list[Child] = []
-    for each in delegations:
-        if yields_after(len(children)):
-            run.sleep(MOMENT_SECONDS)
-        children.append(run.start(each))
-    return children
+    return waited(run, awaited(asynchronous_face(run), asked))
 
 
 async def awaited(run: Any, asked: ToolCall[R] | R) -> R:
-    """Do as `answered`, in an async program."""
+    """Do as `answered`, for the asynchronous face of a run."""
     if not isinstance(asked, ToolCall):
         return asked
     ticket = call_begins(run, asked.tool, asked.task, **asked.details)

@@ -52,7 +52,7 @@ SIXTH = '''
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import DelegationTool
-from refold.tools.delegation.shared import call_begins, call_ends, delegate_one
+from refold.tools.delegation.shared import call_begins, call_ends
 from refold.tools.delegation.words import answer_of, error_of
 
 
@@ -68,8 +68,7 @@ def handoff_tool():
 
 async def handoff(run, arguments):
     ticket = call_begins(run, "handoff", arguments["task"])
-    child = await delegate_one(
-        run,
+    outcome = await run.delegate(
         Delegation(
             program="agent",
             input={"agent": {"name": "other"}, "task": arguments["task"]},
@@ -78,15 +77,15 @@ async def handoff(run, arguments):
             levels=1,
         ),
     )
-    call_ends(run, ticket, success=child.outcome.ok)
-    return error_of(child.outcome, run=run) or answer_of(child.outcome)
+    call_ends(run, ticket, success=outcome.ok)
+    return error_of(outcome, run=run) or answer_of(outcome)
 '''
 
 SHIPPED = """
 import json, sys
-from refold.tools.contract.policy import POLICIES, DelegationPolicy
+from refold.tools.contract.policy import POLICIES
 
-POLICIES["handoff"] = DelegationPolicy()
+POLICIES["handoff"] = ()
 
 from click.testing import CliRunner
 from handoff_dialect import handoff_tool
@@ -177,7 +176,7 @@ def test_a_sixth_row_is_one_of_the_shipped(tmp_path: Path) -> None:
 def test_each_row_makes_its_tools() -> None:
     assert MAKERS.keys() == POLICIES.keys()
     for name, row in POLICIES.items():
-        assert {name, *row.also} <= {tool.name for tool in MAKERS[name]()}
+        assert {name, *row} <= {tool.name for tool in MAKERS[name]()}
     assert "spawn_await" in Registry(shipped_tools()).names
 
 
@@ -400,7 +399,7 @@ def test_a_misspelt_argument_is_refused_with_the_nearest_name(tmp_path: Path) ->
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_child_is_offered_what_its_depth_forbids(name: str, depth: int, tmp_path: Path) -> None:
     """A call of it could only be refused; above the last level, it is offered."""
-    starters = {each for row in POLICIES for each in (row, *POLICIES[row].also)}
+    starters = {each for row in POLICIES for each in (row, *POLICIES[row])}
 
     async def program(run: Any, _: Any) -> None:
         await run.tool(name, **WHOLE[name])
@@ -439,7 +438,7 @@ def test_subagents_are_made_by_kind(tmp_path: Path) -> None:
 
     plain: tuple[Kind, ...] = ("subagent", "dispatch_subagents", "spawn")
     for kind in plain:
-        assert [each.name for each in subagents(kind)] == [kind, *POLICIES[kind].also]
+        assert [each.name for each in subagents(kind)] == [kind, *POLICIES[kind]]
     given = (tmp_path, str(tmp_path), loader, loader.discover_agents())
     of_files: tuple[Kind, ...] = ("subagent_dispatch", "dispatch_subagent")
     for kind in of_files:

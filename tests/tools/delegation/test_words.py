@@ -140,7 +140,7 @@ def test_what_stands_on_the_wire(
     asked = [one for one in read_entries(log, resolve=True) if one.kind == "model.asked"]
     messages = tuple(message for one in asked for message in one.data["added"])
     answers = [one.data["message"] for one in read_entries(log) if one.kind == "model.answered"]
-    names = (name, *POLICIES[name].also)
+    names = (name, *POLICIES[name])
     offered = tuple(ToolDefinition.of(tool) for tool in tools() if tool.name in names)
     request = ModelRequest(
         messages=(messages[0], answers[-2], messages[-1]), tools=offered, parameters={}
