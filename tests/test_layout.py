@@ -311,7 +311,6 @@ SHELL: Final = {
     "tools/configuration/config.py": ("files", "finds a configuration"),
     "tools/files/config_text.py": ("files", "reads a configuration"),
     "tools/files/file_tools.py": ("files", "tools that read files"),
-    "tools/contract/memory.py": ("threads", "threads share what a tool remembers"),
     "tools/agents/profiles.py": ("files", "calls `run.read_text`, which is recorded"),
     "tools/files/rooted.py": ("files", "opens files below one folder"),
 }

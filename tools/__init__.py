@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         spawn_settings as spawn_settings,
     )
     from refold.tools.configuration.prepared_run import prepare_run as prepare_run
-    from refold.tools.contract.memory import settings_of as settings_of
+    from refold.tools.contract.options import settings_of as settings_of
     from refold.tools.contract.registry import Registry as Registry
     from refold.tools.contract.tool_types import (
         DelegationTool as DelegationTool,

@@ -68,6 +68,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+def suggestion(name: Any, known: Iterable[str]) -> str:
+    """Return the nearest known name, if one is near, and all known names, to add to an error."""
+    names = sorted(known)
+    near = nearest(str(name), names).replace(",", ";", 1) or ";"
+    return f"{near} there are: {', '.join(names) or 'none'}"
+
+
 def missing(pointer: str) -> NotCanonical:
     """Return the problem of a member that has to be there and is not."""
     return NotCanonical(pointer, "a value, which is required", "none")

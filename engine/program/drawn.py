@@ -108,6 +108,7 @@ class Face:
         self._add = kernel.unawaited.add
         self._streams: dict[tuple[str, str], _random.Random] = {}
         self._patches: dict[str, bool] = {}
+        self._memories: dict[str, Any] = {}
 
     @property
     def id(self) -> str:

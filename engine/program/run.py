@@ -8,7 +8,7 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 import asyncio
 import sys
 import weakref
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Never, ParamSpec, Protocol, TypeVar, overload
 
 from refold.engine.encoding.canonical import Json
@@ -268,6 +268,7 @@ class PlainRun(_Asking):
     def __init__(self, kernel: Kernel, asynchronous: Run) -> None:
         super().__init__(kernel)
         self._streams, self._patches = asynchronous._streams, asynchronous._patches  # noqa: SLF001 - the same of one run
+        self._memories = asynchronous._memories  # noqa: SLF001 - as above
         self._asynchronous = asynchronous
 
     @overload
@@ -373,6 +374,19 @@ def faces_of(kernel: Kernel) -> tuple[Run, PlainRun]:
 def asynchronous_face(run: Any) -> Any:
     """Return the face of a run that its delegation tools are given, whichever of them `run` is."""
     return run._asynchronous if isinstance(run, PlainRun) else run  # noqa: SLF001 - its own module
+
+
+def memory_of(run: Any, name: str, make: Callable[[], R]) -> R:
+    """Return a stateless tool's memory under `name` for this run, created on first use.
+
+    It lives as long as the run and is empty at the start of a replay, so store only values that
+    follow from the calls and their outcomes.
+    """
+    memories = run._memories  # noqa: SLF001 - its own module
+    if name not in memories:
+        memories[name] = make()
+    found: R = memories[name]
+    return found
 
 
 def waited(run: Any, work: Coroutine[Any, Any, R]) -> Any:

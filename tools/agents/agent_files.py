@@ -32,12 +32,14 @@ from attrs.converters import optional
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.parameters import texts
-from refold.engine.encoding.plain import without_empty
+from refold.engine.encoding.plain import to_json, without_empty
+from refold.engine.encoding.shapes import reader_of
+from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.plain_files import plain_file
 from refold.tools.contract.policy import POLICIES
-from refold.tools.files.config_text import Setting, nearest, yaml_of
+from refold.tools.files.config_text import Setting, yaml_of
 from refold.tools.files.file_tools import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
@@ -105,13 +107,8 @@ class AgentDef:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "AgentDef":
         """Return the definition that `as_json` gave."""
-        values: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in plain.items()
-        }
-        if "limits" in values:
-            values["limits"] = Limits.from_json(values["limits"])
-        return cls(**values)
+        kind: Any = cls
+        return reader_of(kind)(to_json({**plain}))  # type: ignore[no-any-return]  # of this class
 
     def tools_among(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the names of `known` that the agent may use, sorted."""
@@ -176,11 +173,6 @@ _TEXTS: Final = ("name", "description", "provider", "model")
 _SPELLINGS: Final = {"disallowedTools": "disallowed_tools", "maxTurns": "max_turns"}
 _IGNORED: Final = ("color",)
 """Members that change nothing about a run."""
-_UNSUPPORTED: Final = (
-    *("background", "effort", "hooks", "initialPrompt", "isolation"),
-    *("mcpServers", "memory", "permissionMode", "skills"),
-)
-"""Members of Claude Code's files that ask for what Refold does not do."""
 _TRANSLATED: Final = {
     "Read": "read_file",
     "Grep": "search_text",
@@ -247,10 +239,8 @@ class _Reading:
             name = _SPELLINGS.get(key, key)
             if name in _IGNORED:
                 continue
-            if name in _UNSUPPORTED:
-                raise self.refused(f"{key}: Refold does not support this: remove it")
             if name not in read:
-                raise self.refused(f"unknown member {key!r}{nearest(key, read)}")
+                raise self.refused(f"unknown member {key!r}{suggestion(key, read)}")
             if name in found:
                 raise self.refused(f"{key} and {name} are the same: remove one of them")
             is_empty = value is None or (name, value) == ("model", "inherit")
@@ -280,23 +270,14 @@ class _Reading:
             return name
         if _TRANSLATED.get(name) in self.known_tools:
             return _TRANSLATED[name]
-        base, restricted, _ = name.partition("(")
-        if base in _NOT_SHIPPED or base.startswith("mcp__"):
-            if key == "disallowed_tools":
-                return ""
-            raise self.refused(
-                f"{key}: Refold does not have a tool like {base!r}: remove it, or use a "
-                "tool of your own (@refold.tool)"
-            )
-        if restricted and base in (*self.known_tools, *_TRANSLATED):
-            raise self.refused(
-                f"{key}: {name!r}: a tool cannot be restricted to some of its arguments: "
-                f"write {base!r}"
-            )
-        near = nearest(name, self.known_tools)
-        known = ", ".join(sorted(self.known_tools)) or "none"
+        base = name.partition("(")[0]
+        if key == "disallowed_tools" and (base in _NOT_SHIPPED or base.startswith("mcp__")):
+            return ""
+        if base != name and base in (*self.known_tools, *_TRANSLATED):
+            why = f"a tool cannot be restricted to some of its arguments: write {base!r}"
+            raise self.refused(f"{key}: {name!r}: {why}")
         raise self.refused(
-            f"{key}: no tool is named {name!r}{near}; there are: {known}. Tools of your "
+            f"{key}: no tool is named {name!r}{suggestion(name, self.known_tools)}. Tools of your "
             "own are named by AgentLoader(…, known_tools=…), or by --tools"
         )
 

@@ -11,7 +11,6 @@ whose steps are all `done` is `completed`, and takes no more changes.  Rules: CO
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import attrs
@@ -24,13 +23,10 @@ from refold.engine.ports.programs import load
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.tools.agents.prompts import (
-    ANOTHER_SESSION,
-    NOT_THE_RUNS,
     MarkdownSection,
     PromptTool,
     ToolContext,
     ToolResult,
-    is_foreign,
     own_session,
 )
 
@@ -248,47 +244,30 @@ _TOOLS: Final[dict[str, tuple[type, Callable[..., Any], str]]] = {
 }
 
 
-@attrs.frozen
-class _Bound:
-    """A handler that is refused in a run without the section's session."""
-
-    handler: Callable[..., ToolResult[Plan]]
-    session: Session
-
-    def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Plan]:
-        # A marker, and only where it is refused: a replay may have another session with the same
-        # reducers.
-        if context.lacks(self.session) and context.run.patched(f"plans: {NOT_THE_RUNS}"):
-            raise ToolValidationError(NOT_THE_RUNS)
-        return self.handler(params, context=context)
-
-
-def planning_tool(name: str, session: Session | None = None) -> PromptTool:
+def planning_tool(name: str) -> PromptTool:
     """Return one of the four by its name; what references lead to."""
     params, handler, description = _TOOLS[name]
     return PromptTool(
         name=name,
         description=description,
         params=params,
-        handler=handler if session is None else _Bound(handler, session),
-        why_useless=partial(_why_useless, session),
+        handler=handler,
+        why_useless=_why_useless,
         effect="pure",
         reference=Reference(__name__, planning_tool.__name__, {"name": name}),
     )
 
 
-def _why_useless(section: Session | None, own: Session | None, tools: Iterable[Tool]) -> str:
-    if section is not None and is_foreign(own, section):
-        return ANOTHER_SESSION
+def _why_useless(own: Session | None, tools: Iterable[Tool]) -> str:
     children = (getattr(each, "children", None) for each in tools)
     if own is not None or any(each and each.takes_session for each in children):
         return ""  # a child of such a tool has a session, even if the run has none
     return "a plan is kept in the run's session: pass one, record(…, session=refold.Session())"
 
 
-def planning_tools(session: Session | None = None) -> tuple[PromptTool, ...]:
-    """Return the four tools; with a session, a run has to have that one, or one made of it."""
-    return tuple(planning_tool(name, session) for name in _TOOLS)
+def planning_tools() -> tuple[PromptTool, ...]:
+    """Return the four tools."""
+    return tuple(map(planning_tool, _TOOLS))
 
 
 class PlanningToolsSection(MarkdownSection[Any]):
@@ -297,24 +276,20 @@ class PlanningToolsSection(MarkdownSection[Any]):
     def __init__(
         self, session: Session | SharedSession | None = None, *, accepts_overrides: bool = False
     ) -> None:
-        """Prepare a session for plans; without a session, any run may call the tools.
-
-        The calling run must have this session (`record(…, session=session)`) or, in a child, one
-        derived from it. Any other call is refused with `ToolValidationError`.
+        """Prepare `session` for plans, if given; the tools act on the session of the calling run.
 
         Raises:
             UsageError: `session` is not a session.
         """
-        own = None if session is None else own_session(session)
         super().__init__(
             title="Planning",
             key="planning-tools",
             template=_GUIDANCE,
-            section_tools=planning_tools(own),
+            section_tools=planning_tools(),
             accepts_overrides=accepts_overrides,
         )
-        if own is not None:
-            register_plans(own)
+        if session is not None:
+            register_plans(own_session(session))
 
 
 _GUIDANCE: Final = (

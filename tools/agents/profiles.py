@@ -17,13 +17,13 @@ reads profiles from a configuration file; `tools.delegation.spawn` has the tools
 import html
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, Self
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED, caller
@@ -144,12 +144,12 @@ class SubAgentFactory(ChildOptions):
         names = {name.strip() for name in asked or profile.tools} - {"", *SPAWN_TOOLS}
         has, of = _had(run), "" if asked else f"profile '{profile_name}': "
         for name in sorted(names - has):
-            return f"{of}unknown tool '{name[:60]}'{nearest_of(name, has - {*SPAWN_TOOLS})}"
+            return f"{of}unknown tool '{name[:60]}'{suggestion(name, has - {*SPAWN_TOOLS})}"
         pool, models = profile.pool or self.default_pool, {*run.models} - {""}
         if not pool or pool in models:
             return ""
         of = f"profile '{profile_name}': " if profile.pool else "default "
-        return f"{of}unknown pool '{pool}'{nearest_of(pool, models)}"
+        return f"{of}unknown pool '{pool}'{suggestion(pool, models)}"
 
     @property
     def children(self) -> Children:
@@ -226,10 +226,3 @@ def _had(run: Run) -> set[str]:
     """Return the names of the tools that the caller has."""
     own = caller().tools
     return {tool.name for tool in run.tools} if own is None else set(own)
-
-
-def nearest_of(name: str, known: Iterable[str]) -> str:
-    """Return which known name was perhaps meant, and all there are."""
-    near = get_close_matches(name, sorted(known), n=1)
-    nearest = f"; did you mean '{near[0]}'?" if near else ""
-    return f"{nearest}; there are: {', '.join(sorted(known)) or 'none'}".replace("?;", "?")

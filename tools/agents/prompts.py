@@ -28,10 +28,9 @@ from refold.engine.errors import (
 )
 from refold.engine.ports.ports import Reference, Tool, ToolDefinition
 from refold.engine.program.agent import REFUSED, caller
-from refold.engine.program.run import asynchronous_face
+from refold.engine.program.run import memory_of
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
-from refold.tools.contract.memory import memory_of
 from refold.tools.contract.tool_types import KernelTool
 
 P = TypeVar("P")
@@ -218,16 +217,6 @@ class PromptRegistry:
         found = self._factories.keys() - self._disabled
         return tuple(sorted(f"{ns}/{key}" for ns, key in found))
 
-    def unregister(self, ns: str, key: str) -> bool:
-        """Forget a prompt; return whether there was one."""
-        self._disabled.discard((ns, key))
-        return self._factories.pop((ns, key), None) is not None
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._factories.clear()
-        self._disabled.clear()
-
 
 # --- tools with a class of parameters ------------------------------------------------------------
 
@@ -318,8 +307,7 @@ def use_prompt(run: Any, rendered: RenderedPrompt) -> None:
 
 
 def _prompt_of(run: Any) -> list[RenderedPrompt]:
-    # A plain program and its delegation tools see two faces of one run.
-    return memory_of(asynchronous_face(run), "rendered prompts", list)
+    return memory_of(run, "rendered prompts", list)
 
 
 @attrs.frozen(kw_only=True, slots=False)

@@ -36,12 +36,13 @@ import attrs
 from attrs.converters import optional
 
 from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
-from refold.tools.files.config_text import Setting, nearest, values_of
+from refold.tools.files.config_text import Setting, values_of
 
 FILE_NAME: Final = "refold.yaml"
 CAPS: Final = (
@@ -290,7 +291,7 @@ def _check_pools(document: Setting, spawn: SpawnSettings, pools: Mapping[str, Po
     for name, profile in spawn.profiles.items():
         if profile.pool and profile.pool not in pools:
             place = document.at(f"tools.spawn.profiles.{name}.pool")
-            why = f"'{profile.pool}' not found in llm.pools{nearest(profile.pool, pools)}"
+            why = f"'{profile.pool}' not found in llm.pools{suggestion(profile.pool, pools)}"
             raise ConfigRefused(str(place.file), place.line, "", f"{place.pointer} {why}")
 
 

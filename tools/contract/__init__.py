@@ -10,5 +10,4 @@ CONTRACT.md §10.1 to §10.4.
     registry      the tools that a run may call
     policy        the table of the shipped delegation tools
     options       the options that all delegation tools have
-    memory        per-run memory of a stateless tool
 """

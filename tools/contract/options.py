@@ -18,9 +18,9 @@ from refold.engine.errors import LimitRefused, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Children, Delegation
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
-from refold.engine.ports.programs import found_program, reference_of
+from refold.engine.ports.programs import found_program, load, reference_of
 from refold.engine.program.agent import caller
-from refold.tools.contract.memory import settings_of
+from refold.engine.program.run import memory_of
 from refold.tools.contract.policy import POLICIES
 
 
@@ -155,8 +155,8 @@ class ChildOptions:
         missing = why_missing(self.program)
         return self.as_json() | ({"missing": missing} if missing else {})
 
-    def remaking(self, home: str, **more: Json) -> Reference | None:
-        """Return the reference by which another process makes the tool: `remade` in module `home`.
+    def remaking(self, make: Callable[[Any], Tool], **more: Json) -> Reference | None:
+        """Return the reference by which another process makes the tool: `make` of these options.
 
         `None` if that process could not import the children's program.
         """
@@ -166,7 +166,22 @@ class ChildOptions:
             return None
         plain = {**self.as_json(), "runner": self.runner, **more}
         plain |= {} if self.program == "agent" else {"program": found}
-        return Reference(home, "remade", plain)
+        places = [[each.__module__, each.__qualname__] for each in (make, type(self))]
+        return Reference(__name__, "remade", {"places": places, "options": plain})
+
+
+def remade(*, places: Sequence[Sequence[str]], options: Mapping[str, Json]) -> Tool:
+    """Return the tool that a reference of `ChildOptions.remaking` describes."""
+    make, kind = (load(Reference(source, name)) for source, name in places)
+    return make(kind().with_json(options))  # type: ignore[no-any-return]  # a tool's maker
+
+
+def settings_of(run: Any, name: str, make: Callable[[], Json]) -> Any:
+    """Return how the tool `name` is set up in this run: recorded once, at its first use.
+
+    So a replay needs neither the files that it was read from nor the tool as it was set up.
+    """
+    return memory_of(run, f"settings of {name}", lambda: run.settings(name, make))
 
 
 def may_delegate(run: Any, levels: int | None) -> bool:

@@ -10,8 +10,8 @@ no registry. The child's session is closed and released at its end; the caller's
 changes. Shared parts: `tools.delegation.forked_children`.  Rules: CONTRACT.md §10.20.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 import attrs
 
@@ -131,7 +131,18 @@ class DispatchSubagentOptions(ForkedOptions):
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; None where it cannot."""
         prompts = self.prompts.reference
-        return None if prompts is None else self.remaking(__name__, prompts=attrs.asdict(prompts))
+        found = None if prompts is None else attrs.asdict(prompts)
+        return self.remaking(dispatch_subagent_tool, prompts=found) if found else None
+
+    def with_json(self, plain: Mapping[str, Json]) -> Self:
+        """Return these options with the values and the prompts of a reference."""
+        if "prompts" not in plain:
+            return super().with_json(plain)
+        prompts = Reference(**plain["prompts"])
+        found: PromptRegistry = load(prompts)
+        found.reference = found.reference or prompts  # for children in a third process
+        more = {name: value for name, value in plain.items() if name != "prompts"}
+        return attrs.evolve(super().with_json(more), prompts=found)
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -361,13 +372,6 @@ def _with_prompts(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any
     text = f"{properties['prompt_key']['description']}; there are {', '.join(names)}"
     properties["prompt_key"] |= {"description": text}
     return {**schema, "properties": properties}
-
-
-def remade(*, prompts: dict[str, Any], **plain: Any) -> PromptTool:
-    """Return the tool that a reference describes."""
-    found: PromptRegistry = load(Reference(**prompts))
-    found.reference = found.reference or Reference(**prompts)  # for children in a third process
-    return dispatch_subagent_tool(DispatchSubagentOptions(prompts=found).with_json(plain))
 
 
 class PromptSubagentToolsSection(MarkdownSection[Any]):

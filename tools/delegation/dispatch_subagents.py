@@ -252,7 +252,7 @@ def subagents_tool(
         params=DispatchSubagentsParams,
         handler=handler,
         accepts_overrides=chosen.accepts_overrides,
-        reference=chosen.remaking(__name__),
+        reference=chosen.remaking(subagents_tool),
         children=chosen.children,
     )
 
@@ -262,11 +262,6 @@ def build_dispatch_subagents_tool(
 ) -> PromptTool:
     """Return the tool for one level of isolation."""
     return subagents_tool(isolation_level=isolation_level, accepts_overrides=accepts_overrides)
-
-
-def remade(**plain: Any) -> PromptTool:
-    """Return the tool that a reference describes."""
-    return subagents_tool(DispatchSubagentsOptions().with_json(plain))
 
 
 def with_planning() -> tuple[PromptTool, ...]:

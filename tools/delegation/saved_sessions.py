@@ -11,10 +11,9 @@ from typing import Any
 
 import attrs
 
-from refold.engine.errors import ArgumentsRefused, SessionNotFound
+from refold.engine.errors import SessionNotFound
 from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import read_entries
-from refold.engine.program.agent import read_input
 from refold.tools.delegation.subagent_dispatch import NAME, session_id_of
 
 
@@ -64,7 +63,7 @@ def _saved(session_id: str, agent: str, log: Path) -> SavedSession:
     for entry in read_entries(log, resolve=True, torn_ok=True):
         match entry.kind:
             case "run.started":
-                run_id, messages = entry.data["run_id"], _opening(entry.data["input"])
+                run_id = entry.data["run_id"]
             case "model.asked":
                 messages = [*messages[: entry.data["base"]], *entry.data["added"]]
             case "model.answered" if entry.data["status"] == "ok":
@@ -80,11 +79,3 @@ def _saved(session_id: str, agent: str, log: Path) -> SavedSession:
         system=next((one["content"] for one in messages if one["role"] == "system"), ""),
         messages=tuple(one for one in messages if one["role"] != "system"),
     )
-
-
-def _opening(given: Any) -> list[dict[str, Any]]:
-    """Return the agent's first messages, for one that failed before its first model request."""
-    try:
-        return read_input(given).opening
-    except ArgumentsRefused:
-        return []

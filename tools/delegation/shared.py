@@ -8,9 +8,11 @@ same result.  Rules: CONTRACT.md §10.4; the tools: `tools.delegation.subagent`,
 """
 
 import asyncio
+import contextlib
 import hashlib
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -21,6 +23,7 @@ from refold.engine.errors import ToolError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Tool
 from refold.engine.program.agent import YIELDS
 from refold.engine.program.run import PlainRun, Run, asynchronous_face, waited
 from refold.tools.agents.plans import NOT_BLANK
@@ -28,6 +31,7 @@ from refold.tools.contract.options import ChildOptions
 from refold.tools.delegation.words import error_of, error_text, handed_back
 
 R = TypeVar("R")
+Options = TypeVar("Options", bound=ChildOptions)
 
 MOMENT_SECONDS: Final = 1e-6
 """A timer so short just gives the world its turn: a list of refusals holds up no time limit."""
@@ -183,6 +187,8 @@ class ToolCall(Generic[R]):
     """More members of the note that the call begins."""
     waits: bool = True
     """Whether the children are joined."""
+    turn: AbstractAsyncContextManager[Any] = attrs.field(factory=contextlib.nullcontext)
+    """What the call waits for, and holds until the children have ended."""
     close: Callable[[], object] = lambda: None
     """Called once the children have ended, however they did."""
 
@@ -211,22 +217,47 @@ def answered(run: Any, asked: ToolCall[R] | R) -> R | Awaitable[R]:
 
     A value that is not a `ToolCall` is returned unchanged. Sessions are released before any error.
     """
-    return waited(run, awaited(asynchronous_face(run), asked))
+    return waited(run, awaited(asynchronous_face(run), asked))  # type: ignore[no-any-return]  # of this type
 
 
 async def awaited(run: Any, asked: ToolCall[R] | R) -> R:
     """Do as `answered`, for the asynchronous face of a run."""
     if not isinstance(asked, ToolCall):
         return asked
-    ticket = call_begins(run, asked.tool, asked.task, **asked.details)
-    try:
-        if asked.waits:
-            children = await delegate_each(run, asked.delegations)
-        else:
-            children = tuple([await run.start(each) for each in asked.delegations])
-    finally:
-        asked.release()
-    return asked.ended(run, ticket, children)
+    async with asked.turn:
+        ticket = call_begins(run, asked.tool, asked.task, **asked.details)
+        try:
+            if asked.waits:
+                children = await delegate_each(run, asked.delegations)
+            else:
+                children = tuple([await run.start(each) for each in asked.delegations])
+        finally:
+            asked.release()
+        return asked.ended(run, ticket, children)
+
+
+def frame(
+    options: Options,
+    *,
+    name: str,
+    make: Callable[[Any], Tool],
+    ask: Callable[[Run, Options, dict[str, Json]], ToolCall[Any]],
+) -> dict[str, Any]:
+    """Return a `DelegationTool`'s name, handler, reference, and what its children need.
+
+    `ask` turns the arguments of a call into a `ToolCall`, by the options that the run recorded.
+    `make` makes the tool of its options in another process.
+    """
+
+    async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
+        return await awaited(run, ask(run, options.recorded(run, name), arguments))
+
+    return {
+        "name": name,
+        "handler": handler,
+        "reference": options.remaking(make),
+        "children": options.children,
+    }
 
 
 # --- arguments ---------------------------------------------------------------------------------

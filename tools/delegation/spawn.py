@@ -19,15 +19,15 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.program.agent import REFUSED
-from refold.engine.program.run import Run
-from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory, nearest_of
-from refold.tools.contract.memory import memory_of
+from refold.engine.program.run import Run, memory_of
+from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
     ChildEnd,
@@ -38,6 +38,7 @@ from refold.tools.delegation.shared import (
     call_ends,
     checked,
     failing,
+    frame,
     problems_in,
     texts_schema,
 )
@@ -122,20 +123,14 @@ class SpawnTool(DelegationTool):
         """Make the tool; without a factory, it has no profiles."""
         options = factory or SubAgentFactory()
 
-        async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-            return await awaited(run, _asked(run, options.recorded(run, _SPAWN), arguments))
-
         super().__init__(
-            name=_SPAWN,
+            **frame(options, name=_SPAWN, make=SpawnTool, ask=_asked),
             description=(
                 "Start a sub-agent on a task and return its job id at once, while it works. It "
                 "sees only the task and the context given here, not this conversation. Collect "
                 "its result with spawn_await."
             ),
             parameters=_spawn_schema(options),
-            handler=handler,
-            reference=options.remaking(__name__),
-            children=options.children,
         )
 
 
@@ -169,11 +164,6 @@ def spawn_tools(
         return ()
     made = SubAgentFactory(**{"profiles": settings.profiles, **factory})
     return (SpawnTool(made), SpawnAwaitTool())
-
-
-def remade(**plain: Any) -> SpawnTool:
-    """Return the `spawn` that a reference describes."""
-    return SpawnTool(SubAgentFactory().with_json(plain))
 
 
 def job_id_of(run_id: str, taken: Container[str]) -> str:
@@ -238,7 +228,7 @@ def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Any]
     names = ("profile", "context", "system_prompt", "tools")
     profile, context, override, tools = (arguments.get(name) or "" for name in names)
     if profile and profile not in factory.profiles:
-        near = nearest_of(profile, factory.profiles)
+        near = suggestion(profile, factory.profiles)
         raise ToolError(_SPAWN, f"unknown profile '{profile[:60]}'{near}")
     if leads_nowhere := factory.unknown(run, _split(tools), profile):
         raise ToolError(_SPAWN, leads_nowhere)

@@ -21,18 +21,16 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.ports import Reference
 from refold.engine.program.agent import caller
-from refold.engine.program.run import Run
-from refold.tools.contract.memory import memory_of
+from refold.engine.program.run import Run, memory_of
 from refold.tools.contract.options import ChildOptions
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
     ChildEnd,
     ToolAnswer,
     ToolCall,
-    awaited,
     failing,
+    frame,
     problems_in,
     texts_schema,
     too_large,
@@ -80,11 +78,6 @@ class SubagentOptions(ChildOptions):
             self.check_integer(name, 1)
             self.check_integer(f"{name}_cap", 1)
 
-    @property
-    def reference(self) -> Reference | None:
-        """How a subprocess makes the same tool; `None` if it cannot import the program."""
-        return self.remaking(__name__)
-
 
 def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> DelegationTool:
     """Return the tool; keywords are the attributes of `SubagentOptions`.
@@ -94,37 +87,16 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
         TypeError: a keyword is not an option.
     """
     chosen = SubagentOptions.of(options, changes)
-
-    async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        now = chosen.recorded(run, NAME)
-        if refused := _refused(now, arguments):
-            result = dict(zip(KEYS, (False, "", [], refused, False, 0), strict=True))
-            return await awaited(run, failing(NAME, arguments.get("task"), result, refused))
-        async with contextlib.nullcontext() if now.parallel else _turn_of(run):
-            return await awaited(run, _asked(run, now, arguments))
-
+    framed = frame(chosen, name=NAME, make=subagent_tool, ask=_asked)
     return DelegationTool(
-        name=NAME,
+        **framed | ({} if chosen.enabled else {"children": None}),
         description=DESCRIPTION,
         parameters=_schema(chosen),
-        handler=handler,
-        reference=chosen.reference,
-        children=chosen.children if chosen.enabled else None,
         measured=("/duration_ms",),
     )
 
 
-def remade(**plain: Any) -> DelegationTool:
-    """Return the tool that a reference describes."""
-    return subagent_tool(SubagentOptions().with_json(plain))
-
-
 # --- one call ----------------------------------------------------------------------------------
-
-
-def _turn_of(run: Run) -> asyncio.Lock:
-    """Return what calls of one run wait for: the document rules out children at once."""
-    return memory_of(run, "turn of subagent", asyncio.Lock)
 
 
 def _refused(options: SubagentOptions, arguments: Mapping[str, Json]) -> str:
@@ -140,6 +112,9 @@ def _refused(options: SubagentOptions, arguments: Mapping[str, Json]) -> str:
 
 
 def _asked(run: Run, options: SubagentOptions, arguments: dict[str, Any]) -> ToolCall[Json]:
+    if refused := _refused(options, arguments):
+        result: Json = dict(zip(KEYS, (False, "", [], refused, False, 0), strict=True))
+        return failing(NAME, arguments.get("task"), result, refused)
     limits, clamped = _granted(run.limits, options, arguments)
     caps = {name: getattr(limits, name) for name in _CAPPED}
     most = {name: getattr(options, f"{name}_cap") for name in _CAPPED}
@@ -157,6 +132,7 @@ def _asked(run: Run, options: SubagentOptions, arguments: dict[str, Any]) -> Too
         task=arguments["task"],
         details={"limits": caps, "clamped": clamped},
         delegations=[delegation],
+        turn=_NO_TURN if options.parallel else memory_of(run, "turn of subagent", asyncio.Lock),
         render=lambda children: answer_to(run, children[0], most),
     )
 
@@ -209,6 +185,7 @@ def _schema(options: SubagentOptions) -> dict[str, Any]:
     return texts_schema(texts, "task", most=options.request_bytes, more={"files": files, **numbers})
 
 
+_NO_TURN: Final = contextlib.nullcontext()
 _FILES: Final = "Paths of files to read; hints only."
 _CAPPED: Final = {
     "max_iterations": "Model requests that it may make",

@@ -26,19 +26,18 @@ from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Children
 from refold.engine.program.agent import REFUSED
-from refold.engine.program.run import Run
+from refold.engine.program.run import Run, memory_of
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS, AgentDef
 from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.contract.memory import memory_of
 from refold.tools.contract.options import ChildOptions, may_delegate
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
     ChildEnd,
     ToolAnswer,
     ToolCall,
-    awaited,
     checked,
     failing,
+    frame,
     texts_schema,
 )
 
@@ -151,29 +150,15 @@ def dispatch_tool(
 
 def made_of(options: DispatchOptions) -> DelegationTool:
     """Return the tool; without agents for a replay, which finds them in its log."""
-
-    async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        now = options.recorded(run, NAME)
-        memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, now))
-        return await awaited(run, _asked(run, now, arguments))
-
     agents = "".join(
         f'  <agent id="{agent.id}">{agent.description}</agent>\n' for agent in options.others
     )
     listed = f"<available_agents>\n{agents}</available_agents>"
     return DelegationTool(
-        name=NAME,
+        **frame(options, name=NAME, make=made_of, ask=_asked),
         description=f"Dispatch a task to a specialized subagent.\n{listed}",
         parameters=_schema(options),
-        handler=handler,
-        reference=options.remaking(__name__),
-        children=options.children,
     )
-
-
-def remade(**plain: Any) -> DelegationTool:
-    """Return the tool that a reference describes."""
-    return made_of(DispatchOptions().with_json(plain))
 
 
 def session_id_of(run_id: str) -> str:
@@ -203,6 +188,7 @@ def _tell_skipped(run: Run, options: DispatchOptions) -> None:
 
 
 def _asked(run: Run, options: DispatchOptions, arguments: Mapping[str, Any]) -> ToolCall[str]:
+    memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, options))
     details = {"agent": arguments.get("agent_id")}
     try:
         checked(NAME, arguments, _schema(options), options)

@@ -17,6 +17,7 @@ import attrs
 import yaml
 
 from refold.engine.encoding.canonical import Json, check
+from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ConfigRefused, NotCanonical
 from refold.engine.plain_files import plain_file
 
@@ -105,14 +106,7 @@ class Setting:
     def check_known(self, name: str, names: Iterable[str], why: str) -> None:
         """Refuse a name that is not in `names`; the error lists the nearest and all names."""
         if name and name not in names:
-            said = ", ".join(sorted(names)) or "none"
-            raise self.refused(f"{name!r} {why}{nearest(name, names)}; there are: {said}")
-
-
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """Return `; the nearest: …` for an unknown name, or empty if no known name is near."""
-    near = get_close_matches(str(name), known, n=2)
-    return f"; the nearest: {', '.join(near)}" if near else ""
+            raise self.refused(f"{name!r} {why}{suggestion(name, names)}")
 
 
 def values_of(file: Path) -> tuple[Any, Lines]:

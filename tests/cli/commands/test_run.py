@@ -248,7 +248,7 @@ def test_a_configuration_that_is_wrong_is_usage_with_its_line(
 
     assert said.exit_code == 2
     assert f"{config}:3: tools.spawn.enabeld" in said.stderr.replace("\n", "")
-    assert "the nearest: enabled" in " ".join(said.stderr.split())
+    assert "did you mean 'enabled'?" in " ".join(said.stderr.split())
 
 
 def test_the_default_pool_is_the_model_where_none_is_named(tmp_path: Path, invoke: Invoke) -> None:

@@ -40,7 +40,7 @@ def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> No
 
     assert said.exit_code == 1
     assert "description is required" in said.stdout
-    assert "the nearest: read_file" in said.stdout
+    assert "did you mean 'read_file'?" in said.stdout
     assert "1 agent, 2 problems" in said.stdout
     jsonschema.validate(document, schema("agents"))
     assert not document["ok"]
@@ -66,7 +66,7 @@ def test_the_folder_of_one_agent_is_checked_too(folder: Path, invoke: Invoke) ->
     assert "1 agent, 0 problems" in said.stdout
     assert "1 agent, 1 problem" in below.stdout
     assert bad.exit_code == 1
-    assert "the nearest: read_file" in bad.stdout
+    assert "did you mean 'read_file'?" in bad.stdout
 
 
 def test_the_working_directory_may_be_that_folder(

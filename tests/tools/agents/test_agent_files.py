@@ -102,7 +102,7 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
     ("more", "reason"),
     [
         ("provider: openai", "provider needs a `model`: add one, or remove the provider"),
-        ("desciption: d", "unknown member 'desciption'; the nearest: description"),
+        ("desciption: d", "unknown member 'desciption'; did you mean 'description'?"),
         ("zzz: d", "unknown member 'zzz'"),
         ("3: d", "unknown member 3"),
         ("name: 3", "name: expected text, found 3"),
@@ -125,7 +125,7 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
         (
             "tools: [read_fil]",
             (
-                "tools: no tool is named 'read_fil'; the nearest: read_file, write_file; "
+                "tools: no tool is named 'read_fil'; did you mean 'read_file'? "
                 f"there are: {', '.join(sorted(NAMEABLE_TOOLS))}. Tools of your own are named by "
                 "AgentLoader(…, known_tools=…), or by --tools"
             ),
@@ -134,11 +134,11 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
         ("name: a\nname: b", "name on line 4 already set on line 3"),
         ("limits: {a: 1, a: 2}", "limits.a on line 3 already set on line 3"),
         ("tools: [{a: 1, a: 2}]", "tools[0].a on line 3 already set on line 3"),
-        ("hooks: {}", "hooks: Refold does not support this: remove it"),
+        ("hooks: {}", "unknown member 'hooks'"),
     ],
 )
 def test_what_cannot_be_read_as_meant_is_refused(folder: Path, more: str, reason: str) -> None:
-    assert refusal(folder, f"description: d\n{more}") == reason
+    assert refusal(folder, f"description: d\n{more}").startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_an_agent_file_of_claude_code_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tools", "reason"),
     [
-        ("Read, Bash", "tools: Refold does not have a tool like 'Bash'"),
-        ("Bash(git:*)", "tools: Refold does not have a tool like 'Bash'"),
-        ("mcp__github__search", "tools: Refold does not have a tool like 'mcp__github__search'"),
+        ("Read, Bash", "tools: no tool is named 'Bash'; there are:"),
+        ("Bash(git:*)", "tools: no tool is named 'Bash(git:*)'; there are:"),
+        ("mcp__github__search", "tools: no tool is named 'mcp__github__search'; there are:"),
         ("Agent(worker)", "tools: 'Agent(worker)': a tool cannot be restricted to some"),
     ],
 )

@@ -8,7 +8,6 @@ import pytest
 
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.run import Run
@@ -177,47 +176,7 @@ def test_planning_without_a_session_says_what_to_do(tmp_path: Path) -> None:
     )
 
 
-def planning(section: PlanningToolsSection) -> Any:
-    """Return a program that sets up a plan by a section's tool, in a child of its own session, too.
-
-    It returns what came of each.
-    """
-    setup = next(one for one in section.tools() if one.name == "planning_setup_plan")
-
-    async def plan(run: Run, _input: Any) -> Any:
-        try:
-            await run.tool(setup, objective="ship")
-        except ToolError as error:
-            return error.message
-        plan: Plan | None = run.session.latest(Plan)
-        return plan and plan.objective
-
-    async def parent(run: Run, _input: Any) -> list[Any]:
-        own = [await plan(run, None)]
-        fork = run.session.empty(run.session.bus.view(), run.session)
-        child = Delegation(program=plan, session=fork)
-        shared = Delegation(program=plan, session=run.session, shared=True)
-        return [*own, *[(await run.delegate(each)).output for each in (child, shared)]]
-
-    return parent
-
-
-@pytest.mark.parametrize("is_own", [True, False])
-def test_a_section_made_for_a_session_plans_in_that_one(tmp_path: Path, *, is_own: bool) -> None:
-    """Or in one made of it; a run with another is refused, and its replays say the same."""
-    session = Session()
-    section = PlanningToolsSection(session)
-    log = tmp_path / "run.jsonl"
-
-    recording = record(planning(section), log=log, session=session if is_own else Session())
-
-    assert recording.ok, recording.error
-    assert [str(each)[:40] for each in recording.output] == (
-        ["ship"] * 3 if is_own else ["The section's session is not the run's: "] * 3
-    )
-    again = planning(PlanningToolsSection(Session()))
-    report = reexecute(log, again, session=Session())
-    assert report.identical, report
+def test_a_section_is_made_for_a_session() -> None:
     with pytest.raises(UsageError, match="session: expected a Session, found 'x'"):
         PlanningToolsSection("x")  # type: ignore[arg-type]  # which is the point
 

@@ -86,15 +86,15 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
 @for_each(
     "text, line, pointer, why",
     [
-        ("tols: {}\n", 1, "tols", "the nearest: tools"),
-        ("tools:\n  spwan: {}\n", 2, "tools.spwan", "the nearest: spawn"),
+        ("tols: {}\n", 1, "tols", "did you mean 'tools'?"),
+        ("tools:\n  spwan: {}\n", 2, "tools.spwan", "did you mean 'spawn'?"),
         ("tools:\n  spawn:\n    enabled: yes please\n", 3, "tools.spawn.enabled", "true or false"),
         ("tools:\n  spawn:\n    enabled: 1\n", 3, "tools.spawn.enabled", "found 1"),
         (
             "tools:\n  spawn:\n    profiles:\n      a:\n        tool: [x]\n",
             5,
             "tools.spawn.profiles.a.tool",
-            "the nearest: tools, pool",
+            "did you mean 'tools'?",
         ),
         (
             "tools: {spawn: {profiles: {a: {bootstrap_files: [../x]}}}}\n",
@@ -109,7 +109,7 @@ def test_a_folder_without_either_has_nothing(tmp_path: Path) -> None:
             "below the workspace",
         ),
         ("tools:\n  disabled: spawn\n", 2, "tools.disabled", "a list of strings"),
-        ("limits:\n  max_deph: 3\n", 2, "limits.max_deph", "the nearest: max_depth"),
+        ("limits:\n  max_deph: 3\n", 2, "limits.max_deph", "did you mean 'max_depth'?"),
         ("limits:\n  max_depth: -1\n", 2, "limits.max_depth", "at least 0"),
         ("llm:\n  pools:\n    a: {base_url: x}\n", 3, "llm.pools.a", "expected a model"),
         ("llm:\n  pools: [a]\n", 2, "llm.pools", "expected an object"),
@@ -156,7 +156,7 @@ def test_tools_that_nobody_has_are_refused_where_the_names_are_known(
     (tmp_path / "refold.yaml").write_text(text)
 
     load_config(tmp_path)
-    with pytest.raises(ConfigRefused, match=f"the nearest: {near}"):
+    with pytest.raises(ConfigRefused, match=f"did you mean '{near}"):
         load_config(tmp_path, known_tools=["read_file", "subagent"])
 
 
@@ -170,7 +170,8 @@ def test_a_pool_has_to_exist_where_there_are_pools(tmp_path: Path) -> None:
     with pytest.raises(ConfigRefused) as refused:
         load_config(tmp_path)
 
-    message = "tools.spawn.profiles.a.pool 'smart' not found in llm.pools; the nearest: smarter"
+    message = "tools.spawn.profiles.a.pool 'smart' not found in llm.pools; did you mean 'smarter'? "
+    message += "there are: smarter"
     assert refused.value.why == message
     assert refused.value.line == 1
 

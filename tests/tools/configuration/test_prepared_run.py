@@ -152,7 +152,7 @@ def test_who_is_spawned_is_in_the_default_pool(team: Path) -> None:
     _, (spawn,), _ = prepare_run(team / "lead", task="go", root=team, config=load_config(team))
 
     assert spawn.reference is not None
-    assert (spawn.reference.arguments or {})["default_pool"] == "fast"
+    assert (spawn.reference.arguments or {})["options"]["default_pool"] == "fast"
 
 
 def test_without_a_list_no_command_can_be_had(team: Path) -> None:

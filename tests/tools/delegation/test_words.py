@@ -14,7 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import refold
 from refold.engine.events.outcome import Artifact, Outcome, failed
-from refold.engine.log.names import children as children_of, tree
+from refold.engine.log.names import children as children_of
+from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition

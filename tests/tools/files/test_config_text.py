@@ -73,10 +73,10 @@ def test_what_cannot_be_read_is_told_with_its_line(
     assert (refused.value.path, refused.value.line) == (str(tmp_path / name), line)
 
 
-def test_the_two_nearest_names_are_told(tmp_path: Path) -> None:
+def test_the_nearest_name_is_told(tmp_path: Path) -> None:
     setting = Setting(tmp_path / "a.yaml", "tools", None)
 
-    with pytest.raises(ConfigRefused, match=r"nearest: abcf, abce; there are: abcd, abce, abcf$"):
+    with pytest.raises(ConfigRefused, match=r"did you mean 'abcf'\? there are: abcd, abce, abcf$"):
         setting.check_known("abc", ["abcd", "abce", "abcf"], "is unknown")
     with pytest.raises(ConfigRefused, match=r"there are: none$"):
         setting.check_known("abc", [], "is unknown")
