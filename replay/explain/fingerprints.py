@@ -27,6 +27,7 @@ from refold.engine.recording.bookends import FORMAT_VERSION
 from refold.engine.state.digests import STATE_VERSION
 from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.index.asked_items import Item
+from refold.replay.index.chains import Chains
 
 Changes = dict[str, tuple[str, str]]
 """Name → (recorded, now)."""
@@ -189,28 +190,15 @@ def conversation(log: str | os.PathLike[str], item: Item) -> list[Json] | None:
     A log holds each message once, and names what went before by its chain digest (CONTRACT.md
     §2.4).
     """
-    known: dict[str, tuple[str, Json]] = {}
-    """By chain digest: the one before it, and the message."""
-    ends: dict[str | None, str] = {}
-    for entry in read_entries(log, torn_ok=True, resolve=True):
-        if entry.seq >= item.seq:
-            break
-        data = entry.data
-        if entry.kind == "model.asked":
-            at, messages = data["predecessor"], data["added"]
-        elif entry.kind == "model.answered" and data.get("message"):
-            at, messages = ends.get(entry.call, ""), [data["message"]]
-        else:
-            continue
-        for message in messages:
-            before, at = at, digest.chained(at, message)
-            known[at] = (before, message)
-        ends[entry.call] = at
-    found: list[Json] = []
-    at = item.arguments["predecessor"]
-    while at:
-        if at not in known:
-            return None
-        at, message = known[at]
-        found.append(message)
-    return found[::-1] + list(item.arguments["added"])
+    chains, ends = Chains(), dict[str | None, str]()
+    with contextlib.suppress(KeyError):
+        for entry in read_entries(log, torn_ok=True, resolve=True):
+            data = entry.data
+            if entry.seq >= item.seq:
+                break
+            if entry.kind == "model.asked":
+                ends[entry.call] = chains.after(data["predecessor"], data["added"])
+            elif entry.kind == "model.answered" and data.get("message"):
+                chains.after(ends[entry.call], [data["message"]])
+        return [*chains.messages(item.arguments["predecessor"]), *item.arguments["added"]]
+    return None

@@ -7,6 +7,7 @@ Rules: CONTRACT.md §12.8, §12.10.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -341,16 +342,9 @@ def _identifying(kind: str, data: dict[str, Json]) -> dict[str, Json]:
 
 def _identity(kind: str, said: dict[str, Any]) -> str:
     if kind == "model":
-        said = {**said, "predecessor": _chain(said), "added": []}
+        chain = reduce(digest.chained, said["added"], said["predecessor"])  # CONTRACT.md §2.4
+        said = {**said, "predecessor": chain, "added": []}
     return digest.of_key([kind, said])
-
-
-def _chain(said: dict[str, Any]) -> str:
-    """Return the chain digest of the whole conversation (CONTRACT.md §2.4)."""
-    at: str = said["predecessor"]
-    for message in said["added"]:
-        at = digest.chained(at, message)
-    return at
 
 
 def blank(kind: str, result: Json = None, text: str = "") -> Event:
