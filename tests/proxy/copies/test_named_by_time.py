@@ -50,7 +50,7 @@ def test_its_replay_is_identical_and_names_the_pairs(tmp_path: Path, command: li
 
 
 @pytest.mark.parametrize(
-    "change", some(1, [(("# {report.stem}", "- {report.stem}"),), (("echo", "exit 1"),)])
+    "change", some(1, [("# {report.stem}", "- {report.stem}"), (("echo", "exit 1"),)])
 )
 def test_a_changed_content_is_a_difference(
     tmp_path: Path, command: list[str], change: tuple[str, str]

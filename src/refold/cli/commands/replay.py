@@ -38,7 +38,7 @@ from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.page.output_files import OutputFile
-from refold.proxy.http.turns import OnMiss, Pace
+from refold.proxy.http.turns import OnMiss
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
@@ -84,7 +84,7 @@ refused), 0.
     help="Ask tools, models and subagents live, except for those with a source of their own, and "
     "compare each result with the log.",
 )  # fmt: skip
-@live_options()
+@live_options
 @limit_option(
     ("jobs", "timeout"), "jobs: number of logs to replay at the same time, by default one per "
     "processor; timeout: seconds for each log, which is then reported as `timed out`.", OfPrograms,
@@ -115,7 +115,6 @@ def command(
     junit: OutputFile | None,
     tripwire: bool,
     on_miss: OnMiss,
-    pace: Pace,
     into: Path | None,
     all_live: bool,
     foreign: Foreign,
@@ -151,7 +150,7 @@ def command(
             raise click.UsageError("with -- COMMAND, replay one log at a time")
         from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
 
-        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        how: dict[str, Any] = {"on_miss": on_miss, "into": into, "is_all": is_all}
         how |= {"junit": junit, "is_sure": live.may_change, "copying": foreign.copying()}
         return replay_foreign(logs[0], again, **how, **foreign.passed())
     import_from_here(None, *programs)
