@@ -38,7 +38,7 @@ from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.plain_files import plain_file
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.policy import POLICIES, with_companions
 from refold.tools.files.config_text import Setting, yaml_of
 from refold.tools.files.file_tools import NAMES
 
@@ -47,7 +47,7 @@ SHIPPED_TOOLS: Final = (*NAMES, "subagent")
 PLANNING_TOOLS: Final = tuple(
     f"planning_{what}" for what in ("setup_plan", "add_step", "update_step", "read_plan")
 )
-DELEGATION_TOOLS: Final = tuple(one for name, row in POLICIES.items() for one in (name, *row))
+DELEGATION_TOOLS: Final = with_companions(POLICIES)
 NAMEABLE_TOOLS: Final = (
     *(*NAMES, *DELEGATION_TOOLS, *PLANNING_TOOLS),
     *("write_file", "run_command"),
@@ -111,9 +111,12 @@ class AgentDef:
         return reader_of(kind)(to_json({**plain}))  # type: ignore[no-any-return]  # of this class
 
     def tools_among(self, known: Iterable[str]) -> tuple[str, ...]:
-        """Return the names of `known` that the agent may use, sorted."""
-        allowed = set(known if self.tools is None else self.tools) - set(self.disallowed_tools)
-        return tuple(sorted(allowed & set(known)))
+        """Return the names of `known` that the agent may use, sorted.
+
+        Who may use a tool may use those that come with it.
+        """
+        allowed = set(known if self.tools is None else with_companions(self.tools))
+        return tuple(sorted((allowed & set(known)) - {*with_companions(self.disallowed_tools)}))
 
 
 def load_agent(

@@ -42,6 +42,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
+from refold.tools.contract.policy import with_companions
 from refold.tools.files.config_text import Setting, values_of
 
 FILE_NAME: Final = "refold.yaml"
@@ -96,8 +97,8 @@ class Config:
 
     def allows(self, tool: str) -> bool:
         """Return whether a tool of that name may be used."""
-        named = self.enabled is None or tool in self.enabled
-        return named and tool not in self.disabled
+        named = self.enabled is None or tool in with_companions(self.enabled)
+        return named and tool not in with_companions(self.disabled)
 
 
 def load_config(

@@ -33,7 +33,7 @@ from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import planning_tools, register_plans
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
 from refold.tools.configuration.config import Config
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.policy import with_companions
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.dispatch_subagents import subagents_tool
@@ -120,7 +120,7 @@ def delegation_run(
     """
     config = config or Config()
     added = {tool.name: tool for tool in own}
-    starters = [name for kind in kinds for name in (kind, *POLICIES[kind])]
+    starters = with_companions(kinds)
     lent = [*(name for name in config.enabled or NAMES if name not in DELEGATION_TOOLS), *added]
     client = AgentDef(id="client", name="client", description="", tools=(*starters, *lent))
     children = {"program": program, "tools": tuple(lent)}

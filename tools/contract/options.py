@@ -21,7 +21,7 @@ from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.engine.ports.programs import found_program, load, reference_of
 from refold.engine.program.agent import caller
 from refold.engine.program.run import memory_of
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.policy import POLICIES, with_companions
 
 
 @attrs.frozen(kw_only=True)
@@ -222,7 +222,7 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("policy", Policy, "refold.tools.Policy(…)"),
     ("runner", str, 'a runner\'s name, such as "subprocess"'),
 )
-_STARTERS: Final = frozenset(name for row in POLICIES for name in (row, *POLICIES[row]))
+_STARTERS: Final = frozenset(with_companions(POLICIES))
 """Tools that start children, and those that are of no use without them."""
 _CLASSES: Final[Mapping[str, type]] = {"program": Reference, "limits": Limits, "policy": Policy}
 _CODE: Final = ("program", "prompts", "session", "missing")

@@ -4,6 +4,7 @@ Agent files may name a tool with a row; `tools.delegation` describes how to add 
 outside the package is passed as a value and needs no row (CONTRACT.md §10.4).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 POLICIES: Final[dict[str, tuple[str, ...]]] = {
@@ -14,3 +15,8 @@ POLICIES: Final[dict[str, tuple[str, ...]]] = {
     "spawn": ("spawn_await",),
 }
 """Tools that come with a delegation tool and start no child, by the tool's name."""
+
+
+def with_companions(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of tools, each with those of the tools that come with it."""
+    return tuple(one for name in names for one in (name, *POLICIES.get(name, ())))

@@ -111,3 +111,12 @@ def test_an_agents_file_is_checked_and_a_run_needs_a_task(folder: Path, invoke: 
 
     assert "1 agent, 0 problems" in invoke("run", file, "--dry-run").stdout
     assert "pass --task, or --dry-run" in invoke("run", file).stderr
+
+
+def test_a_file_beside_agents_is_checked_itself(folder: Path, invoke: Invoke) -> None:
+    (folder / "AGENT.md").write_text("---\ndescription: d\ntools: [spwan]\n---\n")
+
+    said = invoke("run", folder / "AGENT.md", "--dry-run")
+
+    assert said.exit_code == 1
+    assert "did you mean 'spawn'?" in said.stdout

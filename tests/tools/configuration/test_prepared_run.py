@@ -50,7 +50,8 @@ DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
         ("tools: [read_file]\n", "", ["read_file"]),
         ("tools: [spawn, spawn_await]\n", "", ["spawn", "spawn_await"]),
         ("tools: [spawn]\n", "tools: {spawn: {enabled: false}}", []),
-        ("tools: [spawn]\n", "tools: {spawn: {enabled: true}}", ["spawn"]),
+        ("tools: [spawn]\n", "tools: {spawn: {enabled: true}}", ["spawn", "spawn_await"]),
+        ("tools: [spawn]\n", "tools: {enabled: [spawn]}", ["spawn", "spawn_await"]),
         ("", "tools: {spawn: {enabled: true}}", sorted([*DEFAULT, "spawn", "spawn_await"])),
         ("tools: [subagent_dispatch]\n", "", ["subagent_dispatch"]),
         ("", "agents: lead", sorted([*DEFAULT, "subagent_dispatch"])),
@@ -149,7 +150,7 @@ def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
 def test_who_is_spawned_is_in_the_default_pool(team: Path) -> None:
     lead_of(team, "tools: [spawn]\n", "llm: {default_pool: fast, pools: {fast: 'openai:x'}}")
 
-    _, (spawn,), _ = prepare_run(team / "lead", task="go", root=team, config=load_config(team))
+    _, (spawn, _), _ = prepare_run(team / "lead", task="go", root=team, config=load_config(team))
 
     assert spawn.reference is not None
     assert (spawn.reference.arguments or {})["options"]["default_pool"] == "fast"

@@ -76,7 +76,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )  # fmt: skip
 @click.option(
     "--dry-run", is_flag=True,
-    help="Only report the agents beside AGENT.md, or in a folder, and the problems of their files.",
+    help="Only report the agent of a file, or those of a folder, and problems.",
 )  # fmt: skip
 @json_option
 def command(

@@ -15,23 +15,24 @@ from refold.tools.agents.agent_loader import AgentLoader
 
 
 def run_dry(place: Path, known_tools: tuple[str, ...]) -> int:
-    """Print the agents of a folder, or of the folder of an agent file, and their problems."""
-    folder = place if place.is_dir() else place.parent
-    document = checked(folder, known_tools)
+    """Print the agent of a file, or those of a folder, and their problems."""
+    document = checked(place, known_tools)
     return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
 
 
-def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
-    """Return the contents of a folder.
+def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
+    """Return the contents of a file or of a folder.
 
     Raises:
         InvalidDefError: not a folder.
     """
-    loader = AgentLoader(folder, known_tools=known_tools)
-    found = loader.discover_agents()
-    problems = list(loader.skipped)
-    if not found and (folder / FILE_NAME).is_file():
-        found, problems = _its_own(folder, known_tools, problems)
+    found: tuple[AgentDef, ...] = ()
+    problems: list[InvalidDefError] = []
+    if not place.is_file():
+        loader = AgentLoader(place, known_tools=known_tools)
+        found, problems = loader.discover_agents(), [*loader.skipped]
+    if not found and (place.is_file() or (place / FILE_NAME).is_file()):
+        found, problems = _its_own(place, known_tools, problems)
     agents = tuple(
         PrintedAgent(
             id=agent.id,
@@ -47,21 +48,21 @@ def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
         for error in problems
     )
     ok = bool(agents) and not told
-    return CheckedAgents(folder=output.shown_path(folder), ok=ok, agents=agents, problems=told)
+    return CheckedAgents(folder=output.shown_path(place), ok=ok, agents=agents, problems=told)
 
 
 def _its_own(
-    folder: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
+    place: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
 ) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
-    """Return the agent of this folder, and its problems, or those of the agents below.
+    """Return the agent of this file or folder, and its problems, or those of the agents below.
 
     Other texts beside it are not agents.
     """
     try:
-        agent = load_agent(folder, known_tools=known_tools)
+        agent = load_agent(place, known_tools=known_tools)
     except InvalidDefError as error:
         return (), [error, *problems]
-    return (agent,), [each for each in problems if Path(each.path).parent != folder]
+    return (agent,), [each for each in problems if Path(each.path).parent != place]
 
 
 def _describe(found: CheckedAgents) -> None:
