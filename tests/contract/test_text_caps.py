@@ -21,12 +21,11 @@ from refold.tools.contract.options import ChildOptions
 from refold.tools.delegation.dispatch_subagent import INSTRUCTIONS_MAX, LABEL_MAX
 from refold.tools.delegation.shipped import shipped_tools
 from refold.tools.delegation.spawn import JOB_IDS_MAX
-from refold.tools.files.commands import run_command_tool, write_file_tool
+from refold.tools.files.commands import FILE_BYTES_MAX, run_command_tool, write_file_tool
 from refold.tools.files.file_tools import file_tools
 from refold.tools.files.rooted import PATH_MAX
 
 REQUEST: Final = ChildOptions().request_bytes
-FILE: Final = 1000
 ARGUMENT: Final = 128 * 1024
 """Linux refuses one argument of a program that has more."""
 
@@ -38,7 +37,7 @@ CAPS: Final[Mapping[str, int | None]] = {
     "search_text /path": PATH_MAX,
     "search_text /glob": GLOB_MAX,
     "write_file /path": PATH_MAX,
-    "write_file /content": FILE,
+    "write_file /content": FILE_BYTES_MAX,
     "run_command /command/-": ARGUMENT,
     "subagent /task": REQUEST,
     "subagent /context": REQUEST,
@@ -82,7 +81,7 @@ NEEDED: Final[Mapping[str, dict[str, Any]]] = {
 
 
 def tools(root: Path) -> list[Any]:
-    written = write_file_tool(root, max_file_bytes=FILE)
+    written = write_file_tool(root)
     own = [
         *refold.subagents("subagent_dispatch", agents=[HELPER]),
         *refold.subagents("dispatch_subagent", agents=[HELPER]),

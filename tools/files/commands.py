@@ -28,6 +28,10 @@ from refold.tools.contract.tool_types import FunctionTool
 from refold.tools.files.rooted import Root, checked_root, kind_of
 
 NAMES: Final = ("run_command", "write_file")
+FILE_BYTES_MAX: Final = 1024 * 1024
+"""Of a written file."""
+OUTPUT_BYTES_MAX: Final = 64 * 1024
+"""Kept of each stream of a command."""
 _Path = Annotated[str, "relative to the root folder, with / between names"]
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -57,28 +61,21 @@ class CommandResult:
     """Whether the middle of either is missing."""
 
 
-def write_file_tool(
-    root: str | os.PathLike[str], *, max_file_bytes: int = 1024 * 1024
-) -> FunctionTool[..., WrittenFile]:
+def write_file_tool(root: str | os.PathLike[str]) -> FunctionTool[..., WrittenFile]:
     """Return `write_file` below the folder `root`.
 
     Raises:
         ToolRefused: `root` is not a folder.
-        LimitRefused: `max_file_bytes` is not a positive integer.
     """
     top = Root(checked_root(root, "write_file"), "write_file")
-    _check_cap("max_file_bytes", max_file_bytes)
-    arguments = {"root": os.fspath(root), "max_file_bytes": max_file_bytes}
 
     def write_file(
         path: _Path, content: Annotated[str, "the whole text of the file"]
     ) -> WrittenFile:
         """Write a text file, new or instead of the one there is; folders above it are made."""
         data = content.encode()
-        fits = len(data) <= max_file_bytes
-        top.require(
-            fits, f"{path:.99}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large"
-        )
+        said = f"{path:.99}: {len(data)} bytes; {FILE_BYTES_MAX} allowed"
+        top.require(len(data) <= FILE_BYTES_MAX, said, code="too_large")
         above, _, name = path.rstrip("/").rpartition("/")
         top.require(name not in ("", ".", ".."), f"{path!r:.99} names no file", code="not_a_file")
         with top.folder(above, make=True) as folder:
@@ -88,7 +85,7 @@ def write_file_tool(
     return FunctionTool(
         write_file,
         effect="changes",
-        reference=Reference(__name__, "write_file_tool", arguments),
+        reference=Reference(__name__, "write_file_tool", {"root": os.fspath(root)}),
     )
 
 
@@ -98,8 +95,6 @@ def run_command_tool(
     allow: Iterable[str],
     environment: Iterable[str] = (),
     timeout_seconds: float = 120,
-    max_output_bytes: int = 64 * 1024,
-    memory_bytes: int | None = None,
 ) -> FunctionTool[..., CommandResult]:
     """Return `run_command` in the folder `root`.
 
@@ -108,30 +103,23 @@ def run_command_tool(
         allow: Program names, looked up on `PATH`; paths are refused.
         environment: Variables passed to commands, in addition to a few harmless ones.
         timeout_seconds: Wall time of one command.
-        max_output_bytes: Kept of each stream.
-        memory_bytes: Resident bytes of a command and its descendants together.
 
     Raises:
         ToolRefused: `root` is not a folder, or `allow` is empty.
-        LimitRefused: a limit is not a positive number.
+        LimitRefused: `timeout_seconds` is not a positive number.
     """
     top = checked_root(root, "run_command")
     allowed, variables = texts({*texts(allow, "allow")}, "allow"), texts(environment, "environment")
     if not allowed or any("/" in name or not name for name in allowed):
         raise ToolRefused("run_command", "allow", f"expected names of programs, found {allowed!r}")
-    _check_cap("max_output_bytes", max_output_bytes)
     if type(timeout_seconds) not in (int, float) or not timeout_seconds > 0:
         raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(timeout_seconds))
-    bounds = Bounds(
-        deadline_seconds=timeout_seconds, stream_bytes=max_output_bytes, memory_bytes=memory_bytes
-    )
+    bounds = Bounds(deadline_seconds=timeout_seconds, stream_bytes=OUTPUT_BYTES_MAX)
     arguments = {
         "root": os.fspath(root),
         "allow": list(allowed),
         "environment": list(variables),
         "timeout_seconds": timeout_seconds,
-        "max_output_bytes": max_output_bytes,
-        "memory_bytes": memory_bytes,
     }
 
     def run_command(
@@ -220,11 +208,3 @@ def _output_text(captured: Captured) -> str:
     missing = captured.seen_bytes - len(captured.kept)
     between = f"\n[{missing} bytes are missing here]\n" if captured.truncated else ""
     return f"{head.decode(errors='replace')}{between}{tail.decode(errors='replace')}"
-
-
-# --- checks --------------------------------------------------------------------------------------
-
-
-def _check_cap(name: str, value: int) -> None:
-    if type(value) is not int or value < 1:
-        raise LimitRefused(name, "a positive integer", repr(value))

@@ -15,7 +15,12 @@ from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.tools.files.commands import run_command_tool, write_file_tool
+from refold.tools.files.commands import (
+    FILE_BYTES_MAX,
+    OUTPUT_BYTES_MAX,
+    run_command_tool,
+    write_file_tool,
+)
 
 PYTHON = Path(sys.executable).name
 
@@ -99,8 +104,8 @@ def test_nothing_outside_and_nothing_but_files(root: Path, path: str, code: str)
 
 
 def test_too_much_is_refused(root: Path) -> None:
-    with pytest.raises(ToolError, match="4 bytes; 3 allowed") as refused:
-        write_file_tool(root, max_file_bytes=3)(path="a", content="éé")
+    with pytest.raises(ToolError, match=f"{FILE_BYTES_MAX + 1} bytes; {FILE_BYTES_MAX}") as refused:
+        write_file_tool(root)(path="a", content="é" + "e" * (FILE_BYTES_MAX - 1))
 
     assert refused.value.tool == "write_file"
 
@@ -173,22 +178,22 @@ def _is_dead(pid: int) -> bool:
 
 @pytest.mark.usefixtures("_python_on_path")
 def test_of_a_long_text_the_two_ends_are_kept(root: Path) -> None:
-    run = run_command_tool(root, allow=[PYTHON], max_output_bytes=100)
+    run, size = run_command_tool(root, allow=[PYTHON]), OUTPUT_BYTES_MAX
 
-    result = run(command=[PYTHON, "-c", "print('a' * 1000 + 'z' * 1000)"])
+    result = run(command=[PYTHON, "-c", f"print('a' * {size} + 'z' * {size})"])
 
     assert result.truncated
     assert result.status == "exited"
     head, middle, tail = result.stdout.splitlines()
     assert (set(head), set(tail)) == ({"a"}, {"z"})
-    assert middle == f"[{2001 - 100} bytes are missing here]"
+    assert middle == f"[{size + 1} bytes are missing here]"
 
 
 @pytest.mark.usefixtures("_python_on_path")
 def test_a_long_text_of_errors_is_cut_too(root: Path) -> None:
-    run = run_command_tool(root, allow=[PYTHON], max_output_bytes=100)
+    run = run_command_tool(root, allow=[PYTHON])
 
-    result = run(command=[PYTHON, "-c", "import sys; sys.stderr.write('e' * 1000)"])
+    result = run(command=[PYTHON, "-c", "import sys; sys.stderr.write('e' * 99_999)"])
 
     assert (result.truncated, result.stdout) == (True, "")
     assert "bytes are missing here" in result.stderr
@@ -269,9 +274,5 @@ def test_nonsense_is_refused(root: Path) -> None:
     with pytest.raises(ToolRefused, match="is not a folder") as refused:
         run_command_tool(root / "absent", allow=["a"])
     assert refused.value.tool == "run_command"
-    with pytest.raises(LimitRefused):
-        write_file_tool(root, max_file_bytes=0)
-    with pytest.raises(LimitRefused):
-        run_command_tool(root, allow=["a"], max_output_bytes=-1)
     with pytest.raises(LimitRefused):
         run_command_tool(root, allow=["a"], timeout_seconds=0)
