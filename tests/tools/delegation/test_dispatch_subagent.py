@@ -14,7 +14,7 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
-from refold.engine.program.run import PlainRun, Run
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
@@ -97,18 +97,6 @@ def test_a_run_without_a_session_forks_an_empty_one(tmp_path: Path) -> None:
     child = log.with_name("run.1.jsonl")
     (seeded,) = [entry.data for entry in read_entries(child) if entry.kind == "session.seeded"]
     assert seeded["snapshot"]["slices"] == []
-
-
-def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None:
-    dispatch = dispatch_subagent_tool(prompts=registry())
-
-    def program(run: PlainRun, _input: Any) -> str:
-        result = dispatch.handler(DispatchSubagent(**ARGUMENTS), context=context_of(run))  # type: ignore[arg-type]  # of these types
-        return str(result.message)
-
-    recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
-
-    assert recording.output == "ok"
 
 
 def test_without_a_prompt_a_child_has_its_callers_tools(tmp_path: Path) -> None:

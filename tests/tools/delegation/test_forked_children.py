@@ -9,7 +9,6 @@ import pytest
 from refold.engine.errors import ProgramNotFound
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load, program_name, reference_of
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
@@ -18,7 +17,6 @@ from refold.tools.agents.plans import PlanSetUp, register_plans
 from refold.tools.agents.prompts import RenderedPrompt, context_of, use_prompt
 from refold.tools.delegation.forked_children import (
     forked,
-    own_or_new,
     reporting,
 )
 
@@ -120,13 +118,6 @@ def test_what_cannot_runs_here() -> None:
         reference_of(forked(local))
     with pytest.raises(ProgramNotFound):
         forked("no.such.module:program")
-
-
-def test_who_has_no_session_gives_children_an_empty_one() -> None:
-    session = Session()
-
-    assert own_or_new(session) is session
-    assert own_or_new(None).maker == Reference("refold.engine.session.session", "Session", {})
 
 
 def test_a_prompt_is_the_runs_whatever_face_says_so(tmp_path: Path) -> None:

@@ -18,10 +18,6 @@ async def echo(_run: Any, given: Any) -> Any:
     return given
 
 
-async def sleeps(run: Any, _given: Any) -> None:
-    await run.sleep(3600)
-
-
 def test_children_start_before_the_first_is_waited_for_and_come_in_order(tmp_path: Path) -> None:
     async def program(run: Run, _input: Any) -> list[Any]:
         outcomes = await delegate_all(run, [Delegation(program=echo, input=n) for n in range(3)])
@@ -55,19 +51,6 @@ def test_the_world_has_its_turn_within_a_long_list(tmp_path: Path) -> None:
     assert [entry.kind for entry in read_entries(ended.log)].count("child.started") == 16
     for each in (log, ended.log):
         assert reexecute(each, program).identical
-
-
-def test_being_cancelled_cancels_the_children(tmp_path: Path) -> None:
-    async def program(run: Run, _input: Any) -> None:
-        waiting = asyncio.ensure_future(delegate_all(run, [Delegation(program=sleeps)] * 2))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-
-    log = tmp_path / "run.jsonl"
-    record(program, log=log)
-
-    finished = [entry.data for entry in read_entries(log) if entry.kind == "child.finished"]
-    assert [data["outcome"]["status"] for data in finished] == ["cancelled", "cancelled"]
 
 
 def test_a_call_is_noted_under_the_key_of_its_tool(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ import pytest
 from refold.engine.errors import LimitRefused
 from refold.engine.events.outcome import Artifact, Outcome, Truncated
 from refold.engine.kernel.pending import Child
-from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
-from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.subagent import answer_to, subagent_tool
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
@@ -73,46 +71,6 @@ def test_a_result_has_what_the_outcome_has(tmp_path: Path) -> None:
         "timed_out": False,
         "duration_ms": 7,
     }
-
-
-@tool(effect="reads")
-def one() -> int:
-    """Return one."""
-    return 1
-
-
-@tool(effect="reads")
-def two() -> int:
-    """Return two."""
-    return 2
-
-
-@pytest.mark.parametrize(
-    ("agent", "options", "names"),
-    [
-        ({}, {}, ["one", "two"]),
-        ({"tools": ["subagent", "one"]}, {}, ["one"]),
-        ({"tools": ["subagent"]}, {"tools": ("two",)}, ["two"]),
-    ],
-)
-def test_the_child_has_what_its_caller_has_unless_it_is_set_up_otherwise(
-    tmp_path: Path, agent: dict[str, Any], options: dict[str, Any], names: list[str]
-) -> None:
-    """No child has a tool that its caller may not use, nor one that its own depth forbids."""
-    model = ScriptedModel(
-        {"agent": [{"name": "subagent", "arguments": {"task": "dig"}}, "done"], "subagent": ["dug"]}
-    )
-
-    record(
-        "agent",
-        {"agent": agent, "task": "go"},
-        log=tmp_path / "run.jsonl",
-        tools=[one, two, subagent_tool(**options)],
-        model=model,
-    )
-
-    first = next(iter(read_entries(tmp_path / "run.1.jsonl")))
-    assert [offer["name"] for offer in first.data["tools"]] == names
 
 
 @pytest.mark.long

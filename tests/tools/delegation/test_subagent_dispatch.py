@@ -1,6 +1,5 @@
 """What `subagent_dispatch` is beyond its document: bounded, exact, and remade elsewhere."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -135,28 +134,6 @@ def test_a_child_that_may_not_begin_has_no_session(tmp_path: Path) -> None:
     assert (ends["success"], ends["session_id"], ends["timed_out"]) == (False, None, False)
     assert ends["error"].startswith("max_depth: no run may be started at this depth")
     assert [one["ids"] for one in entries if "ids" in one] == [[], []]
-
-
-def test_a_child_that_took_too_long_is_noted_so(tmp_path: Path) -> None:
-    async def program(run: Any, _: Any) -> Any:
-        with pytest.raises(ToolError, match="did not finish within the"):
-            await run.tool("subagent_dispatch", agent_id="helper", task="help")
-
-    @tool(effect="reads")
-    async def wait() -> None:
-        await asyncio.Event().wait()
-
-    limits = Limits(timeout_seconds=0.05)
-    dispatch = made(defined("helper", limits=limits, tools=("wait",)))
-    log = tmp_path / "run.jsonl"
-    model = ScriptedModel([{"tool_calls": [{"id": "1", "name": "wait", "arguments": {}}]}])
-    recording = record(program, log=log, tools=[dispatch, wait], model=model)
-    assert recording.ok, recording.error
-
-    entries = [entry.data for entry in read_entries(log)]
-    (ends,) = [one["data"] for one in entries if one.get("text") == "subagent_dispatch ends"]
-    assert (ends["success"], ends["timed_out"]) == (False, True)
-    assert ends["error"].startswith("timed_out: the child did not finish within")
 
 
 def test_alone_with_its_caller_it_gets_no_tool(tmp_path: Path) -> None:
