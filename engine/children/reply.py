@@ -9,22 +9,22 @@ cut the answer off), `own` (artifacts that no cap on artifacts applies to).  Not
 """
 
 import hashlib
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 import orjson
 
 from refold.engine.encoding.canonical import Json, encode, loads, text_of_json
-from refold.engine.encoding.shapes import reader_of
-from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import (
     CUT,
+    STATUSES,
+    Artifact,
     ChildRef,
     Fault,
     Outcome,
-    Status,
     Truncated,
     Usage,
     artifact_of,
@@ -32,26 +32,44 @@ from refold.engine.events.outcome import (
 )
 from refold.engine.ports.ports import Policy
 from refold.engine.state.folding import Fold
+from refold.engine.values import Value
 
 
-class ArtifactShape(TypedDict):
-    """An artifact; a policy says which kinds there may be."""
+@attrs.frozen
+class Members(Value):
+    """An object's shape: the shapes of its required and of its optional members, by name.
 
-    kind: str
-    value: str
-    name: NotRequired[str]
+    A shape is one of these, a list of the one that all its items have, or a type: `str`, `int` for
+    one of at least 0, `object` for any value.
+    """
+
+    needed: Mapping[str, Any]
+    more: Mapping[str, Any] = {}
 
 
-class _Reply(TypedDict):
-    status: Status
-    summary: str
-    output: NotRequired[Json]
-    artifacts: NotRequired[list[ArtifactShape]]
-    own: NotRequired[list[ArtifactShape]]
-    error: NotRequired[Fault | None]
-    cut: NotRequired[bool]
-    tools_used: NotRequired[tuple[str, ...]]
-    usage: NotRequired[Usage]
+ARTIFACT: Final = Members({"kind": str, "value": str}, {"name": str})
+
+_REPLY: Final = Members(
+    {"status": str, "summary": str},
+    {
+        "output": object,
+        "artifacts": [ARTIFACT],
+        "own": [ARTIFACT],
+        "error": Members({"code": str, "message": str}),
+        "cut": bool,
+        "tools_used": [str],
+        "usage": Members({}, dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}),
+    },
+)
+_NAMES: Final = {
+    str: "text",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+}
 
 
 def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
@@ -125,24 +143,42 @@ class Misfit(Exception):
         self.code = code
 
 
-def read_as(kind: Any, value: Json) -> Any:
-    """Return a value read as a type.
+def check_shape(value: Json, shape: Any, pointer: str = "") -> None:
+    """Check a value against a shape, see `Members`.
 
     Raises:
-        Misfit: it does not fit.
+        Misfit: it has another.
     """
-    try:
-        return reader_of(kind)(value)
-    except Exception as error:  # noqa: BLE001 - what a reader raises is explained
-        wrong = next(problems_of(error))
-    raise Misfit(wrong.pointer, wrong.expected, wrong.found)
+    kind = _kind_of(shape)
+    if kind is not object and (type(value) is not kind or (kind is int and value < 0)):
+        least = " of at least 0" if kind is int else ""
+        found = str(value) if type(value) is kind else _NAMES.get(type(value), "something else")
+        raise Misfit(pointer, _NAMES[kind] + least, found)
+    if kind is list:
+        for index, item in enumerate(value):
+            check_shape(item, shape[0], f"{pointer}/{index}")
+    elif kind is dict:
+        known = {**shape.needed, **shape.more}
+        for name in shape.needed:
+            if name not in value:
+                raise Misfit(f"{pointer}/{name}", _NAMES[_kind_of(known[name])], "nothing")
+        for name, member in value.items():
+            if name not in known:
+                raise Misfit(f"{pointer}/{name}", f"one of {', '.join(known)}", "an unknown member")
+            check_shape(member, known[name], f"{pointer}/{name}")
 
 
-def _checked(value: Json, policy: Policy) -> _Reply:
-    reply: _Reply = read_as(_Reply, value)
-    for name, count in attrs.asdict(reply.get("usage", Usage())).items():
-        if isinstance(count, int) and count < 0:
-            raise Misfit(f"/usage/{name}", "an integer of at least 0", str(count))
+def _kind_of(shape: Any) -> Any:
+    return {Members: dict, list: list}.get(type(shape), shape)
+
+
+def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
+    """Return a reply that has its shape and keeps to the policy; a null error is dropped."""
+    if type(reply) is dict and reply.get("error", "") is None:
+        del reply["error"]
+    check_shape(reply, _REPLY)
+    if reply["status"] not in STATUSES:
+        raise Misfit("/status", "one of " + ", ".join(STATUSES), f"{reply['status']!r:.60}")
     artifacts = reply.get("artifacts", [])
     if len(artifacts) > (most := policy.max_artifacts):
         raise Misfit("/artifacts", f"at most {most} artifacts", str(len(artifacts)), "artifacts")
@@ -154,26 +190,28 @@ def _checked(value: Json, policy: Policy) -> _Reply:
         if (size := len(artifact["value"].encode())) > policy.artifact_bytes:
             allowed = f"at most {policy.artifact_bytes} bytes"
             raise Misfit(f"{pointer}/value", allowed, f"{size} bytes", "artifacts")
-    return reply
+    return reply  # type: ignore[no-any-return]  # an object, as was seen
 
 
-def _capped(reply: _Reply, policy: Policy, more: dict[str, Any]) -> Outcome:
+def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Outcome:
     summary, truncated = cut(reply["summary"], policy.summary_bytes)
     if reply.get("cut"):
         truncated = attrs.evolve(truncated or _cut_at(reply["summary"], summary), by="provider")
-    error, status = reply.get("error"), reply["status"]
+    error = reply.get("error")
+    status = reply["status"]
     if status != "completed" and error is None:
-        error = Fault(code=status, message=f"the child ended as {status} and gave no reason")
-    artifacts = (*reply.get("artifacts", ()), *reply.get("own", ()))
+        error = {"code": status, "message": f"the child ended as {status} and gave no reason"}
     return Outcome(
         status=status,
         summary=summary,
         output=reply.get("output"),
-        artifacts=tuple(map(artifact_of, artifacts)),
-        error=error,
+        artifacts=tuple(
+            Artifact(**each) for name in ("artifacts", "own") for each in reply.get(name, [])
+        ),
+        error=Fault(**error) if error is not None else None,
         truncated=truncated,
-        tools_used=reply.get("tools_used", ()),
-        usage=reply.get("usage", Usage()),
+        tools_used=tuple(reply.get("tools_used", [])),
+        usage=Usage(**reply.get("usage", {})),
         **more,
     )
 

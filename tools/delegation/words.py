@@ -15,11 +15,10 @@ from typing import Any, Final
 
 import orjson
 
-from refold.engine.children.reply import Misfit, read_as
+from refold.engine.children.reply import Members, Misfit, check_shape
 from refold.engine.encoding.canonical import loads
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Truncated
-from refold.tools.agents.plans import Plan, PlanStep
 
 PLAN: Final = "plan"
 """The name of the artifact with the final state of a child's plan."""
@@ -121,7 +120,7 @@ def handed_back(outcome: Outcome, answer: str = "") -> str:
         steps = _steps(each)
         if steps is None:
             own.append(each)
-        elif undone := [step for step in steps if step.status != "done"]:
+        elif undone := [step for step in steps if step["status"] != "done"]:
             done = len(steps) - len(undone)
             parts.append(f"[{done} of {len(steps)} steps of its plan are done]")
     for number, each in enumerate(own, 1):
@@ -130,15 +129,25 @@ def handed_back(outcome: Outcome, answer: str = "") -> str:
     return "\n".join(filter(None, parts))
 
 
-def _steps(artifact: Artifact) -> tuple[PlanStep, ...] | None:
+def _steps(artifact: Artifact) -> list[dict[str, str]] | None:
     """Return the steps of a plan, or `None` for another artifact; a program may name one alike."""
     if (artifact.kind, artifact.name) != ("json", PLAN):
         return None
     try:
-        plan: Plan = read_as(Plan, loads(artifact.value))
+        found = loads(artifact.value)
+        check_shape(found, _A_PLAN)
     except (orjson.JSONDecodeError, Misfit):
         return None
-    return plan.steps
+    return found["steps"]  # type: ignore[no-any-return]  # of this shape
+
+
+_A_PLAN: Final = Members(
+    {
+        "objective": str,
+        "status": str,
+        "steps": [Members({"id": int, "title": str, "status": str})],
+    }
+)
 
 
 def error_text(outcome: Outcome, error: str) -> str:
