@@ -19,11 +19,11 @@ _TIME: Final = r"\d\d[-:._]?\d\d(?:[-:._]?\d\d)?(?:[.,_-]?\d{3,9})?"
 _ZONE: Final = r"(?:Z|[+-]\d\d[-:]?\d\d)?"
 _TOKEN: Final = re.compile(
     r"(?<![0-9A-Za-z])(?:"
-    rf"(?P<day>\d{{4}}([-_.]?)\d\d\2\d\d(?:[T_-]{_TIME}{_ZONE})?)"
+    r"(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"  # before days: it may begin as one
+    rf"|(?P<day>\d{{4}}([-_.]?)\d\d\3\d\d(?:[T_-]{_TIME}{_ZONE})?)"
     r"|(?P<epoch>1\d{9}(?:\.\d{1,6}|\d{3})?)"
-    r"|(?P<time>\d\d([-:.])\d\d\5\d\d)"
-    r"|(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|(?=[0-9a-f]{0,63}[0-9])(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{8,64}"
+    r"|(?P<time>\d\d([-:.])\d\d\6\d\d)"
+    r"|(?P<id>(?=[0-9a-f]{0,63}[0-9])(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{8,64}"
     r"|(?=[0-9A-Z]{0,25}[0-9])[0-9A-HJKMNP-TV-Z]{26}"
     r"|(?=[0-9A-Za-z]{0,63}[0-9])(?=[0-9A-Za-z]{0,63}[a-z])(?=[0-9A-Za-z]{0,63}[A-Z])"
     r"[0-9A-Za-z]{16,64}"
@@ -43,7 +43,7 @@ def _cut(path: str) -> tuple[_Shape, list[tuple[str, str]]]:
     """Return what a name keeps, and its values: (kind, text)."""
     shape, values, at = list[str](), list[tuple[str, str]](), 0
     for found in _TOKEN.finditer(path):
-        kind = next(name for name in ("day", "epoch", "time", "id") if found[name])
+        kind = next((name for name in ("day", "epoch", "time") if found[name]), "id")
         shape += [path[at : found.start()], kind]
         values.append((kind, found[0]))
         at = found.end()

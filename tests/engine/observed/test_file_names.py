@@ -2,6 +2,7 @@
 
 import posixpath
 from datetime import date
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +71,14 @@ def test_of_several_alike_equal_contents_are_paired_first() -> None:
     assert paired(was, now, **contents) == {was[0]: now[1], was[1]: now[0]}
     assert paired(was, now, **(contents | {now[1]: "changed"})) == {was[1]: now[0], was[0]: now[1]}
     assert paired(was, now[:1], **contents) == {was[1]: now[0]}
+
+
+@given(st.uuids(), st.uuids())
+def test_any_two_uuids_are_a_pair(was: UUID, now: UUID) -> None:
+    """One that begins with eight digits is no date."""
+    assert paired([f"run-{was}.json"], [f"run-{now}.json"]) != {} or was == now
+    digits = f"10032857-6828-4933-{str(now)[19:]}"
+    assert paired([f"run-{was}.json"], [f"run-{digits}.json"]) != {}
 
 
 NAMES = st.lists(

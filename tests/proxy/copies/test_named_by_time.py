@@ -50,14 +50,14 @@ def test_its_replay_is_identical_and_names_the_pairs(tmp_path: Path, command: li
 
 
 @pytest.mark.parametrize(
-    "change", some(1, [("# {report.stem}", "- {report.stem}"), (("echo", "exit 1"),)])
+    ("old", "new"), some(1, [("# {report.stem}", "- {report.stem}"), ("echo", "exit 1")])
 )
 def test_a_changed_content_is_a_difference(
-    tmp_path: Path, command: list[str], change: tuple[str, str]
+    tmp_path: Path, command: list[str], old: str, new: str
 ) -> None:
     """And the report has the pattern that ignores the file."""
     agent = tmp_path / "agent.py"
-    agent.write_text(agent.read_text().replace(*change))
+    agent.write_text(agent.read_text().replace(old, new))
 
     report = replay_command(tmp_path / "a.jsonl", command)
 
