@@ -42,7 +42,7 @@ _PAGES = {"CONTRACT": "contract", "SECURITY": "security", "ARCHITECTURE": "archi
 def _led_to_pages(app: Sphinx, path: str, page: str, content: list[str]) -> None:
     """Let links of an included document, which stands elsewhere, lead to the pages."""
     del app, path, page
-    text = re.sub(r"\]\(docs/([\w.#-]+)\)", r"](\1)", content[0])
+    text = re.sub(r"\]\(docs/([\w./#-]+)\)", r"](\1)", content[0])
     for name, title in _PAGES.items():
         text = text.replace(f"]({name}.md)", f"]({title}.md)")
     content[0] = text.replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "CONTRIBUTING.md")

@@ -305,7 +305,7 @@ _READERS = (
     "export one.jsonl --to html -o - --diff other.jsonl", "export one.jsonl --to atif -o -",
     "export one.jsonl --to markdown -o -", "export one.jsonl --to perfetto -o -",
     "export one.jsonl --to otlp -o -", "explore one.jsonl --program main.py:top --orders 5",
-    "explore one.jsonl --program main.py:top --tools main.py:find --results values",
+    "explore one.jsonl --program main.py:top --tools main.py:find --results",
     "replay one.jsonl --program main.py:top --tools main.py:find --live",
 )  # fmt: skip
 _FORKS = (
