@@ -7,7 +7,7 @@ behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT
     events         the events, one class a kind
     outcome        how a run ended, in numbers and words
     limits         what a run may use up
-    flags          the version of the rules, and those that came within one
+    flags          rules that came within one engine version
     call_key       the place of a call: its task, and its number there
     codec          events to JSON data and back, strictly
     data_digest    equal for two runs that did the same

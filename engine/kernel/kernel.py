@@ -58,6 +58,7 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
+from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Fault, Outcome
 from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_to_give
@@ -126,6 +127,7 @@ class Kernel:
         tools: Mapping[str, Tool],
         models: Mapping[str, Model] | None = None,
         session: SessionPort | None = None,
+        flags: Flags = NOW,
     ) -> None:
         stdlib.install()
         self.world = world
@@ -144,6 +146,7 @@ class Kernel:
             arm=self._arm,
             unheard=self._keep_unawaited,
             hears=self._may_receive,
+            flags=flags,
         )
         self.open: dict[str, Pending] = {}
         """Tool, model and input effects without an outcome, in the order asked."""

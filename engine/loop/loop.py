@@ -34,6 +34,7 @@ import attrs
 import refold.engine
 from refold.engine.encoding.plain import Moment
 from refold.engine.errors import OutsideLoop
+from refold.engine.events.flags import NOW, Flags
 from refold.engine.loop.frameworks import adapter_for
 
 _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
@@ -334,6 +335,7 @@ class Loop(asyncio.AbstractEventLoop):
         arm: Callable[[Timer], None],
         unheard: Callable[[str, BaseException | None], None] = lambda _message, _error: None,
         hears: Callable[[], bool] = lambda: False,
+        flags: Flags = NOW,
     ) -> None:
         """Take the clock.
 
@@ -342,6 +344,7 @@ class Loop(asyncio.AbstractEventLoop):
         sees, each with asyncio's message. `hears` returns whether anything is in flight that the
         program may wait for. `flags` are the rules of the run's log.
         """
+        self.flags = flags
         self.root = Scope("0")
         self.timers: dict[str, Timer] = {}
         self.unfinished: dict[asyncio.Task[Any], None] = {}

@@ -14,7 +14,7 @@ import refold.engine
 from refold.engine.encoding import digest as digests
 from refold.engine.events import codec, data_digest
 from refold.engine.events.events import RunFinished, RunStarted
-from refold.engine.events.flags import ENGINE_VERSION, FLAGS
+from refold.engine.events.flags import ENGINE_VERSION, NOW
 from refold.engine.events.outcome import Usage
 from refold.engine.log.blobs import encode_data
 from refold.engine.ports.offers import offer_of
@@ -39,7 +39,7 @@ def versions() -> dict[str, Any]:
         "state": STATE_VERSION,
         "python": ".".join(platform.python_version_tuple()[:2]),
         "release": refold.__version__,
-        "flags": FLAGS,
+        "flags": NOW.as_json(),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from refold.engine.errors import LogObserved, LogUnsupported
 from refold.engine.events.events import RunStarted
-from refold.engine.events.flags import ENGINE_VERSION, FLAGS
+from refold.engine.events.flags import ENGINE_VERSION, Flags
 from refold.engine.log.reader import read_entries
 
 MATCHED: Final = "matched"
@@ -60,9 +60,9 @@ def refuse_other_rules(log: Path, started: RunStarted) -> RunStarted:
         raise LogUnsupported(str(log), expected, found)
     if recorded != ENGINE_VERSION:
         raise LogUnsupported(str(log), expected, f"rules {recorded!a:.40}")
-    if (flags := started.versions.get("flags")) != FLAGS:
+    if unknown := Flags.unknown(started.versions):
         expected = "flags of scheduling that this release knows"
-        raise LogUnsupported(str(log), expected, f"{flags!a:.80}")
+        raise LogUnsupported(str(log), expected, ", ".join(unknown))
     return started
 
 

@@ -47,6 +47,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
@@ -135,6 +136,7 @@ class Replayed(World):
             tools=known_tools(started, tools),
             models=LoggedModels(self.cursor, started.models, self._model),
             session=session,
+            flags=Flags.of_log(started.versions),
         )
         self.due = ArmedTimers(
             self.kernel.loop.timers,

@@ -26,6 +26,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.world import REQUESTS, RecordEnded, StraightEnd, World
@@ -147,6 +148,7 @@ class Rehearsal(World):
             tools=tools,
             models={name: LoggedModel(full) for name, full in started.models.items()},
             session=session,
+            flags=Flags.of_log(started.versions),
         )
         self._kernel.reseeded = frozenset(_purposes(book, plan.seeds))
 

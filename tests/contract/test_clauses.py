@@ -12,7 +12,7 @@ from refold import Limits
 from refold.cli.group import refold as command_line
 from refold.cli.output import exit_codes
 from refold.engine.encoding import digest
-from refold.engine.events.flags import FLAGS
+from refold.engine.events.flags import NOW
 from refold.engine.events.outcome import ArtifactKind, Outcome, Status
 from refold.engine.ports.ports import Policy
 from refold.replay.bulk.report import Result
@@ -153,7 +153,7 @@ LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
     ),
     "§15.1, flags": (
         re.findall(r"\d+\. `(\w+)`:", _clause("**§15.1**", "**§15.2**")),
-        FLAGS,
+        NOW.as_json(),
     ),
 }
 

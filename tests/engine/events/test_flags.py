@@ -8,8 +8,37 @@ import pytest
 
 import refold
 from refold.engine.errors import LogUnsupported
+from refold.engine.events.flags import NOW, Flags
 from refold.engine.log.writer import LogWriter
+from refold.engine.recording.bookends import versions
 from refold.replay.reexecute.world import Replayed, first_event
+
+
+@attrs.frozen(kw_only=True)
+class Later(Flags):
+    """The flags of a release that has some."""
+
+    in_turn: bool = False
+    most: int = 0
+
+
+def test_a_log_names_the_flags_it_was_made_under() -> None:
+    """And is read back as the same rules; no rule has come since version 1.0."""
+    assert versions()["flags"] == NOW.as_json() == {}
+    assert Flags.of_log(versions()) == NOW
+    assert Flags.unknown(versions()) == []
+
+
+def test_a_log_without_a_flag_follows_the_older_rule() -> None:
+    """Each flag's default is what held before it."""
+    new = Later(in_turn=True, most=7)
+
+    assert new.as_json() == {"in_turn": True, "most": 7}
+    assert Later.of_log({"flags": new.as_json()}) == new
+    assert Later.of_log({"flags": {"most": 7}}) == Later(in_turn=False, most=7)
+    assert Later.of_log({"flags": {}}) == Later()
+    assert Later.unknown({"flags": new.as_json()}) == []
+    assert Later.unknown({"flags": {"most": "7", "in_turn": False}}) == ["most='7'"]
 
 
 @pytest.mark.parametrize("flags", [{"dreams": True}, {"in_turn": "yes"}, ["in_turn"], 7, None])

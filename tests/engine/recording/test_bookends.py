@@ -9,6 +9,7 @@ import refold
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunFinished
+from refold.engine.events.flags import NOW
 from refold.engine.log.names import tree
 from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel, OpenAICompatibleModel, ScriptedModel
@@ -65,7 +66,7 @@ def test_versions_name_what_a_log_is_made_under() -> None:
 
     assert (found["format"], found["engine"], found["state"]) == (1, 2, 1)
     assert found["python"].count(".") == 1
-    assert found["flags"] == {}
+    assert found["flags"] == NOW.as_json()
 
 
 def test_no_two_logs_share_a_nonce() -> None:
