@@ -172,6 +172,7 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         durability: Durability = "group",
+        disk: SystemDisk | None = None,
     ) -> Resumed:
         """Open an unsealed log again: verify its chain, cut off a torn tail, and continue after it.
 
@@ -190,7 +191,7 @@ class LogWriter:
         descriptor = open_plain(place, _FLAGS)
         try:
             lock.lock(descriptor, place)
-            writer = cls(place, descriptor, durability=durability, disk=SystemDisk())
+            writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
             cut = writer._catch_up()
         except BaseException:
             os.close(descriptor)

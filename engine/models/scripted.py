@@ -101,7 +101,7 @@ class ScriptedModel:
         """Whether all agents have the same replies: each run that asks begins with the first."""
 
     @classmethod
-    def from_file(cls, path: Path | str) -> Self:
+    def from_file(cls, path: Path | str, name: str = "scripted") -> Self:
         """Return the model that a YAML or JSON file describes.
 
         Raises:
@@ -114,7 +114,7 @@ class ScriptedModel:
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())
             raise ScriptRefused(str(path), "", "a readable YAML or JSON file", why) from None
-        return cls(replies, where=str(path))
+        return cls(replies, name, where=str(path))
 
     @property
     def name(self) -> str:

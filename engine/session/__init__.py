@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from refold.engine.session.reducers import (
         append as append,
         append_all as append_all,
+        replace_latest as replace_latest,
+        upsert_by as upsert_by,
     )
     from refold.engine.session.session import (
         ReducerFailure as ReducerFailure,

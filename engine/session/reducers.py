@@ -22,3 +22,22 @@ def append(items: tuple[S, ...], event: S) -> tuple[S, ...]:
 def append_all(items: tuple[S, ...], event: S) -> tuple[S, ...]:
     """Add the event, equal ones included."""
     return (*items, event)
+
+
+def replace_latest(_items: tuple[S, ...], event: S) -> tuple[S, ...]:
+    """Keep the event alone."""
+    return (event,)
+
+
+def upsert_by(key: Callable[[S], object]) -> Reducer[S]:
+    """Return a reducer that puts the event in the place of the item with the same key.
+
+    An event with a new key goes to the end.
+    """
+
+    def upsert(items: tuple[S, ...], event: S) -> tuple[S, ...]:
+        wanted = key(event)
+        at = next((at for at, item in enumerate(items) if key(item) == wanted), len(items))
+        return (*items[:at], event, *items[at + 1 :])
+
+    return upsert
