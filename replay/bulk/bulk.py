@@ -8,7 +8,6 @@ log: the command line knows the tools that Refold ships, `replay` knows none. `r
 reports the results.
 """
 
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,8 +34,8 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
-from refold.replay.bulk.processes import NotBegun, OnRow, Schedule, in_processes
-from refold.replay.bulk.report import BulkReport, LogResult, Result
+from refold.replay.bulk.processes import NotBegun, OnRow, Row, Schedule, in_processes
+from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
 from refold.replay.reexecute.report import ReplayReport
@@ -235,23 +234,19 @@ def replay_logs(
     Raises:
         UsageError: a time limit was given for logs that are re-executed in this process.
     """
-    began, rows = time.monotonic(), dict[int, LogResult]()
-
-    def take(index: int, row: LogResult) -> None:
-        rows[index] = row
-        if on_verdict is not None:
-            on_verdict(row)
-
-    def report(jobs: int, printed: str = "") -> BulkReport:
-        told = tuple(rows[index] for index in range(len(logs)))
-        return BulkReport(logs=told, seconds=_since(began), jobs=jobs, printed=printed)
-
+    tell = on_verdict or (lambda _row: None)
+    began = time.monotonic()
     if isinstance(execute, Reference):
-        most = min(schedule.jobs or processors(), len(logs))
-        many = attrs.evolve(schedule, jobs=most)
-        told: OnRow = lambda index, row: take(index, LogResult.from_json(row))  # noqa: E731 - one line
-        with contextlib.suppress(NotBegun):  # another process cannot import it: here, then
-            return report(most, in_processes(logs, execute, told, many))
+        rows: dict[int, LogResult] = {}
+
+        def take(index: int, row: Row) -> None:
+            rows[index] = LogResult.from_json(row)
+            tell(rows[index])
+
+        most, printed = in_parallel(logs, execute, take, schedule)
+        if printed is not None:
+            told = tuple(rows[index] for index in range(len(logs)))
+            return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
     if schedule.timeout_seconds is not None:
         raise UsageError(
             "timeout_seconds: this needs programs, tools and sessions that another process "
@@ -259,10 +254,36 @@ def replay_logs(
             "file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
-    for index, log in enumerate(logs):
-        since = time.monotonic()
-        take(index, attrs.evolve(here(log), seconds=_since(since)))
-    return report(1)
+    told = _here(logs, here, tell, fail_fast=schedule.fail_fast)
+    return BulkReport(logs=told, seconds=_since(began), jobs=1)
+
+
+def in_parallel(
+    logs: Sequence[Path], execute: Reference, on_row: OnRow, schedule: Schedule
+) -> tuple[int, str | None]:
+    """Return how many logs were judged at a time, and their printed output.
+
+    The output is `None` if a separate process cannot import the function.
+    """
+    most = min(schedule.jobs or processors(), len(logs))
+    try:
+        return most, in_processes(logs, execute, on_row, attrs.evolve(schedule, jobs=most))
+    except NotBegun:
+        return most, None
+
+
+def _here(
+    logs: Sequence[Path], execute: Execute, on_verdict: OnVerdict, *, fail_fast: bool
+) -> tuple[LogResult, ...]:
+    rows: list[LogResult] = []
+    for log in logs:
+        if fail_fast and any(is_bad(row) for row in rows):
+            rows.append(not_run(os.fspath(log)))
+        else:
+            began = time.monotonic()
+            rows.append(attrs.evolve(execute(log), seconds=_since(began)))
+        on_verdict(rows[-1])
+    return tuple(rows)
 
 
 def _since(began: float) -> float:

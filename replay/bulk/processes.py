@@ -10,6 +10,7 @@ limits of all our processes (CONTRACT.md §7.3): it ends when the caller is inte
 """
 
 import gc
+import itertools
 import json
 import math
 import os
@@ -36,7 +37,7 @@ from refold.engine.process.bounds import Bounds, Ended
 from refold.engine.process.watchdog import take_protocol
 from refold.engine.runners.in_subprocess import STUB
 from refold.replay.bulk.modules import OwnModules
-from refold.replay.bulk.report import LogResult, died, timed_out
+from refold.replay.bulk.report import BAD, LogResult, died, not_run, timed_out
 
 _ENTRY: Final = "refold.replay.bulk.processes:serve"
 _BEGUN: Final = b'"begun"'
@@ -52,6 +53,8 @@ _PATIENCE_SECONDS: Final = 3600.0
 _PIECES: Final = 8
 """The number of parts in which a dead helper's logs are repeated, down to the fatal log."""
 
+VERIFIED: Final = "verified"
+"""The result of a log of which nothing but whether it is sound was asked."""
 
 Row = dict[str, Any]
 """What became of one log, as JSON: it has a `result`, the `log` as it was given, and `seconds`."""
@@ -70,6 +73,8 @@ class Schedule:
 
     jobs: int | None = None
     """By default as many as there are processors."""
+    fail_fast: bool = False
+    """Whether none is started after the first that is not identical, and those that run end."""
     timeout_seconds: float | None = None
     """Wall time that one log may take, in a process of its own; by default it has no end."""
 
@@ -133,6 +138,11 @@ def in_processes(
         printed = (printed + said)[:PRINTED_MAX]
         if len(part) == 1 and answers.left:
             on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
+        elif schedule.fail_fast and answers.is_bad:
+            parts.append(answers.left)
+            for index in itertools.chain(*parts):
+                on_row(index, not_run(os.fspath(logs[index])).as_json())
+            break
         else:
             parts += reversed(pieces(answers.left))
     return printed
@@ -159,6 +169,8 @@ class _Answers:
 
     def __init__(self, part: list[int], on_row: OnRow) -> None:
         self.is_begun = False
+        self.is_bad = False
+        """Whether a log is known to be not identical."""
         self._part = part
         self._waiting = dict.fromkeys(part)
         self._on_row = on_row
@@ -177,6 +189,7 @@ class _Answers:
                 continue
             index, row = json.loads(line)
             del self._waiting[self._part[index]]
+            self.is_bad = self.is_bad or row["result"] in BAD
             self._on_row(self._part[index], row)
 
 
@@ -243,12 +256,14 @@ class _Helper:
         self._logs: list[str] = envelope["logs"]
         schedule = Schedule(**envelope["schedule"])
         self._jobs = schedule.jobs or 1
+        self._is_fail_fast = schedule.fail_fast
         self._timeout_seconds = schedule.timeout_seconds
         self._reference = reference
         self._execute = execute
         self._request = request
         self._reply = reply
         self._waiting = deque(range(len(self._logs)))
+        self._stopped = False
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(request, selectors.EVENT_READ, self._caller_is_gone)
@@ -262,6 +277,8 @@ class _Helper:
                     key.data(key.fd)
             self._end_overdue()
             self._start_more()
+        for index in self._waiting:
+            self._tell(index, json.dumps(not_run(self._logs[index]).as_json()).encode())
 
     def _patience(self) -> float | None:
         """Return how long to listen until a log has had its time; `None` for ever."""
@@ -276,15 +293,20 @@ class _Helper:
         ended_by = time.monotonic() - self._timeout_seconds
         overdue = [reader for reader, fork in self._forks.items() if fork.began <= ended_by]
         for reader in overdue:
-            fork = self._forks.pop(reader)
-            self._selector.unregister(reader)
-            os.kill(fork.pid, signal.SIGKILL)
-            os.waitpid(fork.pid, 0)
-            os.close(reader)
-            self._take_last(fork, timed_out(self._logs[fork.waiting[0]], self._timeout_seconds))
+            if reader in self._forks:  # `fail_fast` may have ended it with the one before
+                fork = self._forks.pop(reader)
+                self._kill(reader, fork)
+                row = timed_out(self._logs[fork.waiting[0]], self._timeout_seconds)
+                self._take_last(fork, row)
+
+    def _kill(self, reader: int, fork: _Fork) -> None:
+        self._selector.unregister(reader)
+        os.kill(fork.pid, signal.SIGKILL)
+        os.waitpid(fork.pid, 0)
+        os.close(reader)
 
     def _start_more(self) -> None:
-        while self._waiting and len(self._forks) < self._jobs:
+        while self._waiting and not self._stopped and len(self._forks) < self._jobs:
             fair = len(self._waiting) // (2 * self._jobs)  # the last ones are shared, too
             count = max(1, min(_LOGS_MAX, fair))
             self._start(deque(self._waiting.popleft() for _ in range(count)))
@@ -324,7 +346,7 @@ class _Helper:
                 row["seconds"] = round(time.monotonic() - began, 6)
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
-                write_all(writer, _line(row))
+                write_all(writer, (b"+" if is_well else b"-") + json.dumps(row).encode() + b"\n")
                 if not is_well:
                     break
         except BaseException:  # noqa: BLE001 - whatever it is, it must not run the helper's loop
@@ -337,8 +359,10 @@ class _Helper:
         chunk = os.read(reader, _CHUNK_BYTES)
         fork = self._forks[reader]
         for line in fork.lines.feed(chunk):
-            self._take_row(fork, line)
+            self._take_row(fork, line[1:], is_bad=line.startswith(b"-"))
             fork.is_fresh = False
+            if self._stopped:
+                return
         if chunk:
             return
         del self._forks[reader]
@@ -350,23 +374,36 @@ class _Helper:
         if fork.waiting:
             self._take_last(fork, died(self._logs[fork.waiting[0]], how))
 
-    def _take_row(self, fork: _Fork, row: bytes) -> None:
+    def _take_row(self, fork: _Fork, row: bytes, *, is_bad: bool) -> None:
         fork.began = time.monotonic()
-        write_all(self._reply, b"[%d, %b]\n" % (fork.waiting.popleft(), row))
+        self._tell(fork.waiting.popleft(), row)
+        if self._is_fail_fast and is_bad:
+            self._stop()
 
     def _take_last(self, fork: _Fork, row: LogResult) -> None:
         """Take what became of the log that ended a fork, unless another may be to blame for it."""
         if fork.is_fresh:
             row = attrs.evolve(row, seconds=round(time.monotonic() - fork.began, 6))
-            self._take_row(fork, json.dumps(row.as_json()).encode())
+            self._take_row(fork, json.dumps(row.as_json()).encode(), is_bad=True)
         self._waiting.extendleft(reversed(fork.waiting))
+
+    def _stop(self) -> None:
+        """End what still runs, and start nothing more."""
+        self._stopped = True
+        for reader, fork in self._forks.items():
+            self._kill(reader, fork)
+            self._waiting.extendleft(reversed(fork.waiting))
+        self._forks.clear()
+
+    def _tell(self, index: int, row: bytes) -> None:
+        write_all(self._reply, b"[%d, %b]\n" % (index, row))
 
     def _caller_is_gone(self, request: int) -> None:
         if not os.read(request, 1):
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-_WELL: Final = ("identical", "command needed")
+_WELL: Final = ("identical", "command needed", VERIFIED)
 
 
 def _surroundings(process: psutil.Process) -> tuple[object, ...]:

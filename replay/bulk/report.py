@@ -4,7 +4,7 @@ Nothing here reads a log or runs a program: that is `replay.bulk.bulk`'s.  Rules
 §14.13.
 """
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
@@ -23,10 +23,14 @@ Result = Literal[
     "command needed",
     "refused",
     "fault",
+    "not run",
 ]
 """`timed out`: not at its end within the wall time that a log may take.  `command needed`: it is a
 watched command's, which `refold replay LOG -- COMMAND` runs again (CONTRACT.md §16.6).
 `refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
+
+BAD: Final = frozenset(get_args(Result)) - {"identical", "command needed", "not run"}
+"""Results by which a log is known to be not identical."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +81,7 @@ class BulkReport(Document):
 
     @property
     def identical(self) -> bool:
-        """Whether every log is."""
+        """Whether every log is; not so where one was not looked at."""
         return all(log.result == "identical" for log in self.logs)
 
     @property
@@ -145,6 +149,18 @@ def timed_out(log: str, seconds: float) -> LogResult:
     return LogResult(log=log, result="timed out", message=message)
 
 
+def not_run(log: str) -> LogResult:
+    """Return the row of a log that was not looked at, or not to its end."""
+    return LogResult(
+        log=log, result="not run", message="skipped, because an earlier log was not identical"
+    )
+
+
+def is_bad(row: LogResult) -> bool:
+    """Return whether a log is known to be not identical."""
+    return row.result in BAD
+
+
 def _case(log: LogResult) -> JUnitCase:
     told = (log.message, log.text) if log.message else None
     is_failure = log.result in ("diverged", "timed out", "damaged")
@@ -154,4 +170,5 @@ def _case(log: LogResult) -> JUnitCase:
         seconds=log.seconds,
         failure=told if is_failure else None,
         error=told if is_error else None,
+        skipped=log.message if log.result == "not run" else "",
     )

@@ -28,6 +28,8 @@ class JUnitCase:
     """(message, text) where it is not as it should be."""
     error: tuple[str, str] | None = None
     """(message, text) where it could not be looked at."""
+    skipped: str = ""
+    """Why it was not looked at; empty where it was."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +60,7 @@ def _counts(cases: Sequence[JUnitCase]) -> dict[str, str]:
         "tests": str(len(cases)),
         "failures": str(sum(case.failure is not None for case in cases)),
         "errors": str(sum(case.error is not None for case in cases)),
+        "skipped": str(sum(bool(case.skipped) for case in cases)),
         "time": f"{sum(case.seconds for case in cases):.3f}",
     }
 
@@ -72,6 +75,8 @@ def _add(suite: ET.Element, case: JUnitCase, classname: str) -> None:
     for tag, told in (("failure", case.failure), ("error", case.error)):
         if told is not None:
             ET.SubElement(element, tag, {"message": _xml_text(told[0])}).text = _xml_text(told[1])
+    if case.skipped:
+        ET.SubElement(element, "skipped", {"message": _xml_text(case.skipped)})
 
 
 def _xml_text(text: str) -> str:

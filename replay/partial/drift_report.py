@@ -14,6 +14,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored, words_of
 from refold.replay.difference.pointer_diff import Difference, differing
+from refold.replay.explain.junit import JUnitCase, JUnitSuite
 from refold.replay.partial.sources import Sources
 
 DriftVerdict = Literal["same", "result_changed", "arguments_changed", "new", "missing"]
@@ -88,6 +89,23 @@ class DriftReport(Document):
         found["consequent"] = sum(row.consequent for row in self.calls)
         found["noise"] = sum(row.noise for row in self.calls)
         return found
+
+    def junit(self) -> JUnitSuite:
+        """Return the report for a CI service: one case a call."""
+        cases = [
+            JUnitCase(
+                name=row.where,
+                seconds=0.0,
+                failure=(row.verdict, row_text(row)) if row.is_drift else None,
+                skipped="noise: two live runs can differ here" if row.noise else "",
+            )
+            for row in self.calls
+        ]
+        cases += [
+            JUnitCase(name=one.call, seconds=0.0, error=("missing", str(one)))
+            for one in self.missing
+        ]
+        return JUnitSuite(name=str(self.log), cases=cases)
 
     def __str__(self) -> str:
         head, marks = self._counted(_VERDICTS), self._counted(("consequent", "noise"))

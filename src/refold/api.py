@@ -340,6 +340,7 @@ def reexecute(
     session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
     jobs: int | None = None,
+    fail_fast: bool = False,
     timeout_seconds: float | None = None,
     on_verdict: "Callable[[refold.replay.LogResult], None] | None" = None,
 ) -> "refold.replay.BulkReport": ...
@@ -354,6 +355,7 @@ def reexecute(
     session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
     jobs: int | None = None,
+    fail_fast: bool = False,
     timeout_seconds: float | None = None,
     on_verdict: Callable[[Any], None] | None = None,
 ) -> Any:
@@ -378,6 +380,7 @@ def reexecute(
         jobs: The number of logs at once; by default the number of processors.  It is 1,
             in this process, if another process cannot import the programs, the tools or the
             session.
+        fail_fast: Whether to stop at the first log that differs.
         timeout_seconds: The wall time for one log; then its row is `timed out`.
         on_verdict: A function that is called with each row as soon as it is known.
 
@@ -388,7 +391,10 @@ def reexecute(
         UsageError: the function was called incorrectly; or `timeout_seconds` is given for programs,
             tools or a session that another process cannot import.
     """
-    many = {"jobs": jobs, "timeout_seconds": timeout_seconds, "on_verdict": on_verdict}
+    many = {
+        "jobs": jobs, "fail_fast": fail_fast, "timeout_seconds": timeout_seconds,
+        "on_verdict": on_verdict,
+    }  # fmt: skip
     given: dict[str, Any] = {"tools": tools, "session": session, "volatile": volatile}
     if _are_logs("reexecute", log, many):
         return _replay_all(log, program, given, many)
@@ -418,7 +424,7 @@ def _replay_all(
     on_verdict = many["on_verdict"]
     ready = checked("reexecute", **given, on_verdict=on_verdict)
     execute = _replayer(named(program), ready["tools"], tuple(ready["volatile"]), given["session"])
-    how = Schedule(**{name: many[name] for name in ("jobs", "timeout_seconds")})
+    how = Schedule(**{name: many[name] for name in ("jobs", "fail_fast", "timeout_seconds")})
     return replay_logs(find_logs(logs, "reexecute"), execute, how, on_verdict)
 
 
@@ -429,7 +435,13 @@ def verify(
 
 
 @overload
-def verify(log: Logs) -> "tuple[refold.replay.Verification, ...]": ...
+def verify(
+    log: Logs,
+    *,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    on_verdict: "Callable[[refold.replay.Verification], None] | None" = None,
+) -> "tuple[refold.replay.Verification, ...]": ...
 
 
 @names_nearest
@@ -438,6 +450,9 @@ def verify(
     *,
     expect_head: str | None = None,
     trust: LogPath | None = None,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    on_verdict: Callable[[Any], None] | None = None,
 ) -> Any:
     """Verify a log and all logs below it; execute nothing.  Damage is reported, never raised.
 
@@ -448,6 +463,9 @@ def verify(
         expect_head: A head of one log, kept elsewhere: with it, an unsealed log can be complete,
             and a different head is damage.
         trust: A file of allowed signers (ssh-keygen(1)): without it, nothing is authentic.
+        jobs: The number of processes; by default, processes are started only for thousands of logs.
+        timeout_seconds: The wall time for one log; then it is not intact.
+        on_verdict: As for `reexecute`.
 
     Raises:
         ProgramMissing: `trust` is given, the log is signed, and `ssh-keygen` is missing or too old.
@@ -457,7 +475,8 @@ def verify(
         SignersRefused: the file of allowed signers cannot be read.
         UsageError: the function was called incorrectly.
     """
-    if not _are_logs("verify", log, {}):
+    many = {"jobs": jobs, "timeout_seconds": timeout_seconds, "on_verdict": on_verdict}
+    if not _are_logs("verify", log, many):
         from refold.replay.audit import verify as one  # noqa: PLC0415 - as in `reexecute`
 
         return one.verify(log, expect_head=expect_head, trust=trust)
@@ -465,9 +484,12 @@ def verify(
         name, value = ("trust", trust) if expect_head is None else ("expect_head", expect_head)
         raise OptionRefused("verify", name, "nothing for a list; it is for one log", shown(value))
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.bulk.verified import verified  # noqa: PLC0415 - the same
+    from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
+    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
-    return tuple(map(verified, find_logs(log, "verify")))
+    checked("verify", on_verdict=on_verdict)
+    how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)
+    return verify_logs(find_logs(log, "verify"), how, on_verdict)
 
 
 @names_nearest

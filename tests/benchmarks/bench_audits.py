@@ -49,7 +49,7 @@ def jobs(folder: Path) -> list[Job]:
         Job(name=one, run=lambda: apart(1), count=_LOGS, clock=WALL),
         Job(name=two, run=lambda: apart(min(2, os.cpu_count() or 1)), base=one, count=_LOGS,
             clock=WALL, goal="at most 0.56×"),
-        Job(name="… verified alone", run=lambda: refold.verify(logs), base=base,
+        Job(name="… verified alone", run=lambda: refold.verify(logs, jobs=1), base=base,
             count=_LOGS, clock=WORK),
     ]  # fmt: skip
 

@@ -147,7 +147,7 @@ LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
     ),
     "§14.2, exit codes": (_rows("**§14.2 Exit codes.**", "**§14.3"), {*map(str, _CODES)}),
     "§14.13, results": (
-        {*_quoted("4. The result of a log is", "5. The exit code")}
+        {*_quoted("4. The result of a log is", ": with `fail_fast=`")}
         - {"refold replay LOG -- COMMAND"},
         get_args(Result),
     ),

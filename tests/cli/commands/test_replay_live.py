@@ -139,6 +139,14 @@ def test_a_volatile_path_that_matches_nothing_is_noted(log: Path, invoke: Invoke
     assert "'tool:gte/result' matches nothing in this run, did you mean 'tool:get'?" in said.stdout
 
 
+def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    invoke(
+        "replay", log, "--live", *GIVEN, "--source", "model=recorded", "--junit", tmp_path / "d.xml"
+    )
+
+    assert b"<testsuite " in (tmp_path / "d.xml").read_bytes()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -106,6 +106,21 @@ def test_failing_slow_reports_every_log(record: Record) -> None:
     assert report.logs[1].message
 
 
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_failing_fast_starts_nothing_more(record: Record, *, is_apart: bool) -> None:
+    """Case 6: nothing is started after the first log that is not identical."""
+    logs = [record(name, 1) for name in ("a", "b", "c", "d")]
+    program: Any = (
+        "tests.support.bulk_programs:counting" if is_apart else functools.partial(tripling)
+    )
+    given = {"doubling": program}
+
+    report = refold.reexecute(logs, given, jobs=1, fail_fast=True)
+
+    assert _results(report) == ["diverged", "not run", "not run", "not run"]
+    assert not report.identical
+
+
 def test_a_program_that_nobody_named_is_a_row(record: Record, tmp_path: Path) -> None:
     """Case 8: the row says which; the other logs are replayed all the same."""
     record("a", 1)
@@ -266,13 +281,15 @@ def test_volatile_places_are_counted_and_not_compared(record: Record, *, is_apar
 
 
 def test_a_report_is_a_suite_of_junit(record: Record, tmp_path: Path) -> None:
-    """A failure where a log differs, an error where it could not be looked at."""
+    """A failure where a log differs, an error where it could not be looked at, or skipped."""
     record("a", 1)
     (tmp_path / "b.jsonl").write_text("no log\n")
     refold.record(programs.counting, None, log=tmp_path / "c.jsonl")
     logs = [tmp_path / f"{name}.jsonl" for name in "acb"]
 
     suite = refold.reexecute(logs, HERE).suite()
+    stopped = refold.reexecute(logs[::-1], HERE, jobs=1, fail_fast=True).suite()
 
     assert [bool(case.failure) for case in suite.cases] == [False, False, True]
     assert [bool(case.error) for case in suite.cases] == [False, True, False]
+    assert [bool(case.skipped) for case in stopped.cases] == [False, True, True]

@@ -68,6 +68,17 @@ def test_a_log_that_takes_too_long_is_stopped(
     assert not _is_alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.long
+def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that stand still at once, the first is one that took too long."""
+    logs = _logs(tmp_path, programs.standing, ["stand", "stand", "go"])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.reexecute(logs, programs.standing, jobs=2, timeout_seconds=1, fail_fast=True)
+
+    assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
+
+
 def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     """Whatever became of it, wherever they are re-executed, and the same that is reported."""
     logs = [*_logs(tmp_path, programs.doubling, [1]), tmp_path / "broken.jsonl"]
@@ -204,6 +215,18 @@ def test_the_report_is_the_same_however_many_logs_a_process_takes(
     assert [attrs.evolve(row, seconds=0) for row in several] == [
         attrs.evolve(row, seconds=0) for (row,) in alone
     ]
+
+
+def test_failing_fast_starts_no_log_behind_the_first_that_differs(tmp_path: Path) -> None:
+    logs = _logs(tmp_path, programs.doubling, list(range(12)))
+    logs[3].write_text("no log")
+
+    report = refold.reexecute(
+        logs, programs.doubling, tools=[programs.double], jobs=1, fail_fast=True
+    )
+
+    results = [log.result for log in report.logs]
+    assert results == [*["identical"] * 3, "damaged", *["not run"] * 8]
 
 
 def test_what_programs_print_is_kept_apart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 import refold
 from refold.engine.errors import LogMissing
 from refold.engine.log.pack import pack
+from refold.replay.audit.verify import Verification
 from refold.replay.bulk.verified import verified
 from tests.support import bulk_programs as programs
 
@@ -34,13 +35,19 @@ def test_each_is_verified_as_it_would_be_alone(tmp_path: Path) -> None:
     assert [tree.complete for tree in trees] == [True, True, False, False, False]
 
 
-def test_packed_logs_have_their_own_names(tmp_path: Path) -> None:
+def test_the_verdicts_are_the_same_wherever_they_are_given(tmp_path: Path) -> None:
+    """Here and in processes; packed logs by their own names; each told once."""
     log = _logs(tmp_path)[0]
     pack(log, tmp_path / "packed.refold")
     (tmp_path / "text.refold").write_text("no archive")
+    told: list[Verification] = []
 
-    packed, text = refold.verify([tmp_path])[-2:]
+    here = refold.verify([tmp_path])
+    apart = refold.verify([tmp_path], jobs=2, on_verdict=told.append)
 
+    assert apart == here
+    assert sorted(map(repr, told)) == sorted(map(repr, here))
+    packed, text = here[-2:]
     assert packed.intact
     assert packed.root.path == f"{tmp_path / 'packed.refold'}:{log.name}"
     assert "text.refold" in text.damage[0].path

@@ -9,12 +9,12 @@ from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
 
 
 def test_suites_and_cases_are_counted() -> None:
-    """Failures and errors, each at the suite and at the top; times add up."""
+    """Failures, errors and what was skipped, each at the suite and at the top; times add up."""
     cases = (
         JUnitCase(name="a", seconds=1.25),
         JUnitCase(name="b", seconds=0.5, failure=("args_changed", "line 1\nline 2")),
         JUnitCase(name="c", seconds=0.0, error=("no program", "name one")),
-        JUnitCase(name="d", seconds=0.0),
+        JUnitCase(name="d", seconds=0.0, skipped="not run"),
     )
 
     root = ET.fromstring(junit_xml([JUnitSuite(name="one", cases=cases[:2]),
@@ -23,7 +23,7 @@ def test_suites_and_cases_are_counted() -> None:
     assert root.tag == "testsuites"
     assert dict(root.attrib) == {
         "name": "refold",
-        "tests": "4", "failures": "1", "errors": "1", "time": "1.750",
+        "tests": "4", "failures": "1", "errors": "1", "skipped": "1", "time": "1.750",
     }  # fmt: skip
     assert [suite.get("tests") for suite in root] == ["2", "2"]
     times = [case.get("time") for case in root.iter("testcase")]
@@ -31,6 +31,7 @@ def test_suites_and_cases_are_counted() -> None:
     failure = root.find("./testsuite/testcase[@name='b']/failure")
     assert failure is not None
     assert (failure.get("message"), failure.text) == ("args_changed", "line 1\nline 2")
+    assert root.find("./testsuite/testcase[@name='d']/skipped") is not None
 
 
 def test_what_means_something_in_xml_is_escaped() -> None:

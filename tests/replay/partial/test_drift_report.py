@@ -93,3 +93,12 @@ def test_many_differences_are_counted() -> None:
     )  # fmt: skip
 
     assert row_text(row).splitlines()[-1] == "            … and in 2 more places"
+
+
+def test_junit_has_a_case_a_call() -> None:
+    """Drift is a failure, noise is skipped, what is missing an error."""
+    cases = report(SAME, OTHER, NOISE, missing=(OutcomeMissing("e#5", ""),)).junit().cases
+
+    assert [case.name for case in cases if case.failure] == ["p > b#2"]
+    assert [case.name for case in cases if case.skipped] == ["p > c#3"]
+    assert [case.name for case in cases if case.error] == ["e#5"]

@@ -156,19 +156,19 @@ def command(
     import_from_here(None, *programs)
     volatile = parts_of(foreign.volatile)
     is_live = all_live or not live.is_all_recorded
-    if (is_live or tripwire) and (not is_one or limits or junit):
+    if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
         option = "live calls need" if is_live else "--tripwire needs"
-        raise click.UsageError(f"{option} one log, without --limit and --junit")
+        raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")
     if into and not is_live:
         raise click.UsageError("--into needs live calls or -- COMMAND")
     given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
-    if is_one and not (limits or junit):
+    if is_one and not (limits or (junit and not is_live)):
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
             if not is_live:
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
             sources = live_of(opened, program, "live" if all_live else "recorded", live)
-            return replay_live(opened, program, sources, volatile=volatile, into=into)
+            return replay_live(opened, program, sources, junit, volatile=volatile, into=into)
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
     given["programs"] = _by_name(programs, logs)

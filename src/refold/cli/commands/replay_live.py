@@ -11,6 +11,8 @@ from refold.cli.arguments.logs import OpenedLog, started
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.engine.log.names import tree
+from refold.page.output_files import OutputFile
+from refold.replay.explain.junit import junit_xml
 from refold.replay.partial.drift_report import DriftReport
 
 
@@ -18,6 +20,7 @@ def replay_live(
     log: OpenedLog,
     program: str | None,
     given: LiveOptions,
+    junit: OutputFile | None,
     **way: Any,
 ) -> int:
     """Run a log again with live outcomes, in the `way` that `refold.drift` takes, and report it.
@@ -27,6 +30,8 @@ def replay_live(
     """
     with output.stdout_kept(), output.progress(f"running {log.given} again"):
         report = drift(log.path, program, **given.passed(), **way)
+    if junit is not None:
+        junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
     document = report.as_json() | {"log": output.shown_path(log.given)}
     return output.answer(document, lambda: _describe(report, log), code)

@@ -28,7 +28,7 @@ _CODES: Final = (
     (DAMAGED, ("damaged",)),
     (DIFFERS, ("diverged", "timed out")),
     (FAULT, ("fault",)),
-    (USAGE, ("program needed", "command needed", "refused")),
+    (USAGE, ("program needed", "command needed", "refused", "not run")),
 )
 """The worst first."""
 
@@ -38,6 +38,7 @@ _STYLES: Final = {
     "command needed": "yellow",
     "refused": "yellow",
 }
+_NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
 """Logs named above a shared message; the table has the rest."""
 _LEFT_OUT_SHOWN: Final = 3
@@ -119,7 +120,7 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
         [
             (log.result, _STYLES.get(log.result, "red")),
             f"{log.entries:>7,}" if log.entries else f"{'':>7}",
-            f"{log.seconds:>7.2f}",
+            f"{'':>7}" if log.result == _NOT_RUN else f"{log.seconds:>7.2f}",
             output.shown_path(log.log),
         ]
         for log in report.logs
@@ -162,7 +163,7 @@ def _describe_causes(report: BulkReport, *, is_all: bool) -> None:
         output.line((f"{more}: {ALL_HINT}", "dim"))
     problems: dict[str, list[str]] = {}
     for log in report.logs:
-        if log.result != "identical" and not log.divergences:
+        if log.result not in ("identical", _NOT_RUN) and not log.divergences:
             problems.setdefault(f"{log.result}: {log.message}", []).append(log.log)
     for text, logs in problems.items():
         _tell(logs, text)
