@@ -117,6 +117,12 @@ class Excuses:
             self._list(one, rule, what=what, call=call, seq=seq)
         return True
 
+    def note(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> None:
+        """List the ignored differences even if there are others, which a different rule judges."""
+        for one in differences(*pair):
+            if rule := self.rule(what, one):
+                self._list(one, rule, what=what, call=call, seq=seq)
+
     def rule(self, what: str, one: Difference) -> str:
         """Return the rule that excuses one difference; empty for none."""
         for path in self.paths:

@@ -5,7 +5,7 @@ It reports differences, differences that may follow from an earlier changed resu
 which logs of children exist.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -15,8 +15,8 @@ from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import ChildFinished
 from refold.replay.difference.align import Pair, align
-from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored
-from refold.replay.difference.pointer_diff import differences
+from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored, without_volatile
+from refold.replay.difference.pointer_diff import differences, same
 from refold.replay.difference.volatile import without_places
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, DriftVerdict
@@ -147,11 +147,20 @@ class _Records:
         )
 
     def _is_excused(self, one: AskedCall, recorded: Json, now: Json) -> bool:
-        """Return whether all that differs in two outcomes of a call is volatile or redacted."""
+        """Return whether two outcomes of a call count as the same, volatile places aside."""
+        excuses, what, place = self._excuses, ":".join(one.name), (one.call, one.item.seq)
         pair: tuple[Json, Json] = recorded, now
         if one.item.kind == "child":
             pair = {"outcome": recorded}, {"outcome": now}
-        return self._excuses.passes(":".join(one.name), one.call, one.item.seq, pair)
+        if excuses.passes(what, *place, pair):
+            return True
+        old, new = (without_volatile(what, each, excuses.paths) for each in pair)
+        if one.item.kind == "child":
+            old, new = old["outcome"], new["outcome"]
+        if not _counts_as_same(old, new):
+            return False
+        excuses.note(what, *place, pair)
+        return True
 
     def _below(self, one: AskedCall, other: AskedCall) -> Iterator[CallDrift]:
         """Yield the rows of a child that ran in both."""
@@ -219,6 +228,16 @@ def _without_end(outcome: Json) -> Json:
 
 
 _HANDED_BACK: Final = frozenset({"output", "summary", "artifacts", "error"})
+
+
+def _counts_as_same(recorded: Json, now: Json) -> bool:
+    """Return whether two outcomes have the same results."""
+    if not isinstance(recorded, Mapping) or not isinstance(now, Mapping):
+        return False
+    if recorded.get("status") != now.get("status"):
+        return False
+    given = ("result", "message", "output", "summary", "artifacts", "answer", "error")
+    return all(same(recorded.get(name), now.get(name)) for name in given)
 
 
 def _by_scope(book: Book) -> dict[str, list[AskedCall]]:
