@@ -20,7 +20,7 @@ from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
-from refold.replay.compare.pairing import Paired, pairs_of
+from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.volatile import SPENT, without_places
@@ -28,9 +28,11 @@ from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.folder import FileDifference
 
 __all__ = [
+    "ArgumentMode",
     "DiffCategory",
     "LogDiff",
     "LogDifference",
+    "MatchMode",
     "RunContext",
     "diff",
 ]
@@ -49,6 +51,8 @@ def diff(
     a: str | PathLike[str],
     b: str | PathLike[str],
     *,
+    match: MatchMode = "strict",
+    arguments: ArgumentMode = "exact",
     most: int | None = DIFFERENCES_MAX,
     files: list[FileDifference] | None = None,
 ) -> LogDiff:
@@ -57,6 +61,11 @@ def diff(
     Args:
         a: The reference log; an unsealed one is compared up to its end.
         b: The log that is compared with it.
+        match: `strict`: the same calls in each scope, in the same order · `unordered`: the same
+            calls in each run, whatever their scope and order · `subset`: each call of a is in b ·
+            `superset`: each call of b is in a; both unordered.
+        arguments: `exact` · `ignore` · `subset`: a's arguments are part of b's · `superset`: the
+            reverse.
         most: The number of differences with details; more are only counted. `None`: all.
         files: Receives the files that differ at the end of two watched commands.
 
@@ -70,7 +79,7 @@ def diff(
     volatile = {path for each in firsts for path in (each.get("rules") or {}).get("volatile", ())}
     guarantees = [each.get("guarantee") for each in firsts]
     is_watched = guarantees == [MATCHED] * 2
-    comparison = _Comparison(None if is_watched else most)
+    comparison = _Comparison(match, arguments, None if is_watched else most)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
         if not is_watched:
@@ -90,6 +99,8 @@ def diff(
     return LogDiff(
         a=fspath(a),
         b=fspath(b),
+        match=match,
+        arguments=arguments,
         differences=tuple(sorted(comparison.found, key=lambda each: each.when)[:most]),
         count=comparison.count,
         context=tuple(comparison.context),
@@ -124,6 +135,8 @@ def _runs(
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
+    _match: MatchMode
+    _arguments: ArgumentMode
     _most: int | None
     found: list[LogDifference] = attrs.field(factory=list)
     above: tuple[int, ...] = ()
@@ -151,7 +164,7 @@ class _Comparison:
         """Compare two runs; return whether they ended otherwise."""
         self.entries = (self.entries[0] + a.entries, self.entries[1] + b.entries)
         self.runs += 1
-        paired = pairs_of(a, b)
+        paired = pairs_of(a, b, match=self._match, arguments=self._arguments)
         if not paired.is_exact:
             self.notes.append(f"{run}: a long sequence of calls was compared by position")
         for side in (a, b):
@@ -209,8 +222,9 @@ class _Comparison:
             return
         if one.asked != other.asked and not _is_rejected(one, other):
             asked = differences(a.request(one), b.request(other))
-            if asked:
-                yield "arguments", asked
+            left = [each for each in asked if not is_alike(each, self._arguments)]
+            if left:
+                yield "arguments", tuple(left)
         if one.number and other.number and self._children_differ(one, other, a, b, run):
             return  # the child's own run says how it ended otherwise
         if one.ended != other.ended:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import attrs
 
 from refold.engine.encoding.document import Document
+from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.causes import ALL_HINT, DiffCause, cause_of, causes
 from refold.replay.difference.pointer_diff import Difference, counted, shown
 from refold.replay.difference.text_diff import text_changes
@@ -123,6 +124,8 @@ class LogDiff(Document):
     a: str
     b: str
     """Paths, as given."""
+    match: MatchMode
+    arguments: ArgumentMode
     differences: tuple[LogDifference, ...]
     """Those that keep their details, in the order of time, a child's where it was started."""
     count: int
@@ -139,7 +142,7 @@ class LogDiff(Document):
 
     @property
     def identical(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs under these modes."""
         return self.count == 0
 
     @property
@@ -158,8 +161,11 @@ class LogDiff(Document):
         Without `every`, those of causes, of which others are only counted.
         """
         what = counted(self.count, "difference") if self.count else "no differences"
+        modes = [f"match {self.match}"] * (self.match != "strict")
+        modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
+        said = f" ({', '.join(modes)})" if modes else ""
         entries = counted(self.entries, "entry", "entries")
-        yield f"{what}: {entries} in {counted(self.runs, 'run')} compared"
+        yield f"{what}: {entries} in {counted(self.runs, 'run')} compared{said}"
         left, count = most, 0
         listed = self.differences if every else self.causes
         for difference in listed:

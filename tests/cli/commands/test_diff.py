@@ -73,6 +73,15 @@ def test_what_differs_is_told_and_is_one(tmp_path: Path, invoke: Invoke) -> None
     assert {each["category"] for each in json.loads(said.stdout)["differences"]} >= {"output"}
 
 
+def test_the_modes_are_passed_on(survey_log: Path, invoke: Invoke) -> None:
+    words = ("diff", survey_log, survey_log, "--match", "subset", "--arguments", "ignore")
+
+    document = json.loads(invoke(*words, "--json").stdout)
+
+    assert (document["match"], document["arguments"]) == ("subset", "ignore")
+    assert invoke("diff", survey_log, survey_log, "--match", "vague").exit_code == 2
+
+
 async def remarks(run: Any, given: Any) -> None:
     """Call as many tools as it is told, each otherwise."""
     for at in range(250):

@@ -18,7 +18,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
-from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text
@@ -42,11 +42,13 @@ class Two:
         a: Any,
         b: Any,
         *,
+        match: MatchMode = "strict",
+        arguments: ArgumentMode = "exact",
         options: dict[str, Any] | None = None,
     ) -> LogDiff:
         recorded(self.a, a)
         recorded(self.b, b, **(options or {}))
-        return diff(self.a, self.b)
+        return diff(self.a, self.b, match=match, arguments=arguments)
 
 
 @pytest.fixture
@@ -214,6 +216,34 @@ def test_input_program_and_tools_are_compared_at_the_top(two: Two) -> None:
     assert not found.identical
 
 
+MANY, LESS = [X, Y, ("read", "f", 3), DONE], [("read", "f"), X, DONE]
+
+
+@pytest.mark.parametrize(
+    ("match", "arguments", "expected"),
+    [
+        ("unordered", "exact", ["only_in_a", "arguments", "result"]),
+        ("unordered", "ignore", ["only_in_a", "result"]),
+        ("superset", "superset", ["result"]),
+        ("superset", "subset", ["arguments", "result"]),
+        ("subset", "ignore", ["only_in_a", "result"]),
+    ],
+)
+def test_modes_let_be_what_they_say(
+    two: Two, match: MatchMode, arguments: ArgumentMode, expected: list[str]
+) -> None:
+    """`superset`: each call of b is in a; arguments `superset`: a asked with more."""
+    found = two.diff(MANY, LESS, match=match, arguments=arguments)
+
+    assert sorted(each.category for each in found.differences) == sorted(expected)
+
+
+def test_strict_with_arguments_ignored_still_minds_the_order(two: Two) -> None:
+    found = two.diff([X, ("read", "f"), DONE], [("read", "f"), Y, DONE], arguments="ignore")
+
+    assert [each.category for each in found.differences] == ["result", "order"]
+
+
 def test_a_missing_log_of_a_child_is_a_note(two: Two) -> None:
     plan = [child("dig", [X]), DONE]
     two.diff(plan, plan)
@@ -297,7 +327,8 @@ def test_looks_at_the_clock_are_noted_where_one_run_has_more(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path) -> None:
+@pytest.mark.parametrize("match", ["strict", "unordered"])
+def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path, match: MatchMode) -> None:
     """Of each of the logs; a fifth of what objects took."""
 
     def calls(run: PlainRun, count: int) -> None:
@@ -308,9 +339,9 @@ def test_a_diff_takes_a_few_bytes_an_entry(tmp_path: Path) -> None:
         log = tmp_path / f"{count}.jsonl"
         if not log.exists():
             record(calls, count // 2, log=log, tools=[search], durability="fast")
-        assert diff(log, log).identical
+        assert diff(log, log, match=match).identical
 
-    assert bytes_per_entry(compared) < 100
+    assert bytes_per_entry(compared) < (100 if match == "strict" else 250)
 
 
 class Turns:

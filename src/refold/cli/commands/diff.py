@@ -14,15 +14,21 @@ from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import DIFFERENCES_MAX, diff
+from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.totals import below
 
+_CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
+_ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
+
+
 _PAGE: Final = """
 Examples:
   refold diff runs/monday.jsonl runs/tuesday.jsonl
-  refold diff a.jsonl b.refold --json
+  refold diff a.jsonl b.jsonl --match unordered
+  refold diff a.jsonl b.refold --arguments ignore --json
 
 Exit code: 0 no difference · 1 differences · 3 a log is damaged or missing, as
 standard error reports, and was not compared.
@@ -33,10 +39,24 @@ standard error reports, and was not compared.
 @click.argument("a", type=RUN)
 @click.argument("b", type=RUN)
 @click.option(
+    "--match",
+    type=_CALLS,
+    default="strict",
+    show_default=True,
+    help="Rule that matches the calls of A and B.",
+)
+@click.option(
+    "--arguments",
+    type=_ARGUMENTS,
+    default="exact",
+    show_default=True,
+    help="Rule that compares arguments.",
+)
+@click.option(
     "--all", "every", is_flag=True, help="List every difference, not only those that come first."
 )
 @json_option
-def command(*, a: Path, b: Path, every: bool) -> int:
+def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
     """Compare two recorded runs and their descendants.
 
     Calls are compared within their scope, so the order of concurrent work does
@@ -47,7 +67,7 @@ def command(*, a: Path, b: Path, every: bool) -> int:
         started(other.path)
         most = None if every else DIFFERENCES_MAX
         files: list[FileDifference] = []
-        found = diff(one.path, other.path, most=most, files=files)
+        found = diff(one.path, other.path, match=match, arguments=arguments, most=most, files=files)
         trees = {"a": delegation_tree(one.path), "b": delegation_tree(other.path)}
         pairs = zip((one, other), trees.values(), strict=True)
         gaps = dict.fromkeys(gap for log, tree in pairs for gap in log_gaps(log, tree))
