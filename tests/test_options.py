@@ -125,6 +125,8 @@ def test_an_option_of_another_kind_is_refused_by_name(
         (refold.fork, "edits", {1: 2}),
         (refold.fork, "into", None),
         (refold.fork, "sources", "live"),
+        (refold.drift, "twice", 1),
+        (refold.drift, "compare", "exact"),
         (refold.explore, "orders", 0),
         (refold.explore, "orders", None),
         (refold.explore, "on_order", "yes"),

@@ -15,16 +15,22 @@ from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import ChildFinished
 from refold.replay.difference.align import Pair, align
+from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored, without_volatile
-from refold.replay.difference.pointer_diff import differences, same
+from refold.replay.difference.pointer_diff import differences
 from refold.replay.difference.volatile import without_places
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, DriftVerdict
 
+COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
+"""Names that a comparator may have, in addition to single tools, models and children."""
 
-def comparison(old: Book, new: Book, volatile: Sequence[str]) -> "_Records":
+
+def comparison(
+    old: Book, new: Book, rules: Mapping[str, Comparator], volatile: Sequence[str]
+) -> "_Records":
     """Return the comparison of two records; its rows are made as they are asked for."""
-    return _Records(old, new, (old.started.program,), volatile)
+    return _Records(old, new, (old.started.program,), rules, volatile)
 
 
 class _Records:
@@ -35,6 +41,7 @@ class _Records:
         old: Book,
         new: Book,
         names: tuple[str, ...],
+        rules: Mapping[str, Comparator],
         volatile: Sequence[str],
         *,
         cancelled: bool = False,
@@ -42,6 +49,7 @@ class _Records:
         self._old = old
         self._new = new
         self._names = names
+        self._rules = rules
         self._volatile = volatile
         self._cancelled = cancelled
         """Whether both were cancelled by the run above, each at the point that it had reached."""
@@ -127,7 +135,8 @@ class _Records:
         recorded, now = self._result(self._old, one), self._result(self._new, other)
         if below and below[-1].kind == "output" and below[-1].verdict == "same":
             recorded, now = _without_end(recorded), _without_end(now)
-        if recorded == now or self._is_excused(one, recorded, now):
+        rule = self._rules.get(row.name) or self._rules.get(row.kind) or self._rules.get("*", exact)
+        if recorded == now or self._is_excused(one, recorded, now, rule):
             return row
         return attrs.evolve(
             row,
@@ -146,7 +155,7 @@ class _Records:
             self._cancelled and not all(call in book.answers for book, call in asked)
         )
 
-    def _is_excused(self, one: AskedCall, recorded: Json, now: Json) -> bool:
+    def _is_excused(self, one: AskedCall, recorded: Json, now: Json, rule: Comparator) -> bool:
         """Return whether two outcomes of a call count as the same, volatile places aside."""
         excuses, what, place = self._excuses, ":".join(one.name), (one.call, one.item.seq)
         pair: tuple[Json, Json] = recorded, now
@@ -157,7 +166,7 @@ class _Records:
         old, new = (without_volatile(what, each, excuses.paths) for each in pair)
         if one.item.kind == "child":
             old, new = old["outcome"], new["outcome"]
-        if not _counts_as_same(old, new):
+        if not _counts_as_same(old, new, rule):
             return False
         excuses.note(what, *place, pair)
         return True
@@ -175,7 +184,7 @@ class _Records:
         except (LogError, LogMissing):  # one that is not there was never begun, or is gone
             return
         names, cancelled = (*self._names, name), self._is_cut(one, other)
-        below = _Records(*books, names, self._volatile, cancelled=cancelled)
+        below = _Records(*books, names, self._rules, self._volatile, cancelled=cancelled)
         yield from below.rows()
         self.requests += below.requests
         self.ignored += below.ignored
@@ -230,14 +239,14 @@ def _without_end(outcome: Json) -> Json:
 _HANDED_BACK: Final = frozenset({"output", "summary", "artifacts", "error"})
 
 
-def _counts_as_same(recorded: Json, now: Json) -> bool:
-    """Return whether two outcomes have the same results."""
+def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
+    """Return whether two outcomes are equal by a rule, which compares only their results."""
     if not isinstance(recorded, Mapping) or not isinstance(now, Mapping):
         return False
     if recorded.get("status") != now.get("status"):
         return False
     given = ("result", "message", "output", "summary", "artifacts", "answer", "error")
-    return all(same(recorded.get(name), now.get(name)) for name in given)
+    return all(rule(recorded.get(name), now.get(name)) for name in given)
 
 
 def _by_scope(book: Book) -> dict[str, list[AskedCall]]:

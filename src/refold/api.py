@@ -743,6 +743,8 @@ def drift(
     model: "Model | str | None" = None,
     models: "Mapping[str, Model | str] | None" = None,
     session: "SessionPort | None" = None,
+    compare: Mapping[str, Callable[[Json, Json], bool] | str] | None = None,
+    twice: bool = False,
     into: LogPath | None = None,
     volatile: Iterable[str] = (),
 ) -> "refold.replay.DriftReport":
@@ -757,6 +759,9 @@ def drift(
         model: The default model, if models are live; as for `record`.
         models: More models, by name.
         session: A new session with the same reducers, if the run had one.
+        compare: Rules that compare results, by the name of a tool, `model` or `child`, or `*` for
+            all: `exact` (the default), `text`, `subset`, ``numbers:0.01``, or a function.
+        twice: Whether to run twice, and treat differences between both runs as noise.
         into: The log of the new run; by default it is not kept.
         volatile: Paths that are not compared, `tool:fetch/result/ts`, in addition to those in the
             log and of `tools` (§12.7).
@@ -772,7 +777,7 @@ def drift(
 
     again = _again(program, given, sources or LIVE)
     new = Path(into) if into is not None else None
-    return drifted(Path(log), again, into=new)
+    return drifted(Path(log), again, compare=compare or {}, twice=twice, into=new)
 
 
 @names_nearest

@@ -65,6 +65,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "clock": _Kind(
         _has("time_us"), "a refold.testing.FixedClock(…), or an object with the same attributes"
     ),
+    "compare": _MAPPING,
     "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
     "edits": _MAPPING,
     "fail": _LIST,
@@ -101,6 +102,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "session": _Kind(_has("bind", "snapshot", "observe"), "a refold.Session()"),
     "sources": _Kind(_has("tools", "model", "children"), "refold.Sources(…)"),
     "timers": _BOOL,
+    "twice": _BOOL,
     "volatile": _LIST,
 }
 """The kind of each option; `None` is the default, except for those of `_NEEDED`."""

@@ -82,6 +82,9 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "reexecute": lambda log, _: refold.reexecute(log, at_edge, tools=TOOLS).identical,
     "divergence": _diverged,
     "drift": lambda log, _: refold.drift(log, at_edge, sources=_LIVE, **_GIVEN).identical,
+    "drift twice": lambda log, _: (
+        refold.drift(log, at_edge, sources=_LIVE, twice=True, **_GIVEN).identical
+    ),
     "fork": _forked,
     "fork live": functools.partial(_forked, sources=_LIVE),
     "fork with an edit": lambda log, to: _forked(log, to, at=None, edits={"0#6": _answer(log)}),

@@ -157,6 +157,9 @@ def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None
             "--live",
             *GIVEN,
         ),  # the model's name in the record is none that can be made
+        ("replay", "LOG", "--live", *GIVEN, "--source", "model=recorded", "--compare", "get=fuzzy"),
+        ("replay", "LOG", "--live", *GIVEN, "--source", "model=recorded", "--compare", "gte=text"),
+        ("replay", "LOG", "--live", *GIVEN, "--source", "model=recorded", "--compare", "text"),
         (
             "replay",
             "LOG",
@@ -174,3 +177,10 @@ def test_what_cannot_be_done_is_usage(log: Path, invoke: Invoke, words: tuple[st
     said = invoke(*(log if word == "LOG" else word for word in words))
 
     assert said.exit_code == 2, said.output
+
+
+def test_a_way_to_compare_needs_the_name_of_a_tool(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", survey_log, "--live", "--compare", "exact")
+
+    assert said.exit_code == 2
+    assert "--compare 'exact': expected NAME=…" in said.stderr

@@ -169,6 +169,23 @@ def test_what_was_given_up_stays_so_and_says_why(tmp_path: Path) -> None:
     assert "it was abandoned in the recording" in end.now["output"]
 
 
+def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:
+    """With `twice`, a result that is never the same twice is no drift."""
+    count = iter(range(1, 100))
+
+    @refold.tool(effect="reads")
+    def get(key: str) -> int:
+        return len(key) + (100 * next(count) if key == "a" else 0)
+
+    sources = Sources(tools="live", model="stub", stubs={"model": "three"})
+
+    found = refold.drift(log, report, sources=sources, tools=[get, forks.put], twice=True)
+
+    noise = [row.where for row in found.calls if row.noise]
+    assert 'report > get#1 in 0/1 (key="a")' in noise
+    assert found.counts["noise"] == len(noise)
+
+
 @pytest.mark.parametrize("answer", some(1, [1, 2]))
 def test_noise_is_where_a_cancelled_child_stopped(tmp_path: Path, answer: int) -> None:
     """It came further in the record than in the live run; what its parent got counts."""
@@ -309,6 +326,20 @@ def test_what_else_differs_is_drift_beside_it(tmp_path: Path) -> None:
     assert [row.verdict for row in inserted.calls] == ["new", "same", "same", "result_changed"]
 
 
+def test_a_comparator_judges_what_is_not_volatile(tmp_path: Path) -> None:
+    """Both rules hold at once, and what is volatile is listed all the same."""
+    log = refold.record(
+        fetches, ["abcdefghij"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False
+    ).log
+    factor["value"] = 2
+    rules = {"fetch": "numbers:0.2"}
+
+    found = refold.drift(log, fetches, tools=[stamping()], volatile=VOLATILE, compare=rules)
+
+    assert found.identical, found
+    assert [one.pointer for one in found.ignored] == ["/arguments/ts", "/result/ts"]
+
+
 def test_a_recorded_outcome_is_served_where_only_what_is_volatile_differs(tmp_path: Path) -> None:
     """§12.10: the same is asked for, by the rules of the record."""
     log = refold.record(
@@ -384,6 +415,37 @@ def test_a_volatile_path_that_is_none_is_refused(log: Path) -> None:
     """Nobody believes that something is ignored which is not."""
     with pytest.raises(UsageError, match="tool:NAME"):
         refold.drift(log, report, tools=TOOLS, model=model(), volatile=["get/result"])
+
+
+@pytest.mark.parametrize("name", ["gte", "models", ""])
+def test_a_rule_for_what_is_not_there_is_refused(log: Path, name: str) -> None:
+    """It would say nothing; the message names what there is, children's calls included."""
+    with pytest.raises(
+        UsageError, match="get, parent, put, reader, scripted, and the general names are tool"
+    ):
+        refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"})
+
+
+@pytest.mark.parametrize("name", ["get", "reader", "scripted", "tool", "child", "input", "*"])
+def test_a_rule_is_for_a_name_or_a_kind(log: Path, name: str) -> None:
+    """Of the root run or of a run below it."""
+    assert refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"}).identical
+
+
+@pytest.mark.parametrize(
+    ("compare", "is_same"),
+    [({}, False), ({"model": "text"}, True), ({"*": "text"}, True), ({"get": "text"}, False)],
+)
+def test_results_count_as_the_same_by_rule(
+    log: Path, compare: dict[str, Any], *, is_same: bool
+) -> None:
+    """By the name of a tool, a kind, or for all."""
+    sources = Sources(model="live")
+
+    found = refold.drift(log, report, sources=sources, model=model("THREE"), compare=compare)
+
+    first = next(row for row in found.calls if row.kind == "model")
+    assert (first.verdict == "same") is is_same
 
 
 def test_stubs_give_what_is_said(log: Path) -> None:

@@ -57,7 +57,7 @@ Examples:
   refold replay runs --program audit.py:audit --junit replay.xml
   refold replay answer.jsonl --model openai:gpt-4.1
   refold replay audit.jsonl --program app.py:audit --tools app:TOOLS \\
-         --live --source model=recorded
+         --live --source model=recorded --compare search=text --twice
   refold replay runs/agent.jsonl -- python agent.py
   refold replay runs old.refold --limit jobs=4 --limit timeout=60 \\
          --program audit=app.audit:main --program survey.py:survey
@@ -85,6 +85,15 @@ refused), 0.
     "compare each result with the log.",
 )  # fmt: skip
 @live_options
+@click.option(
+    "--compare", "rules", metavar="NAME=RULE", multiple=True, cls=OfPrograms,
+    help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
+    "exact, text, subset or numbers:0.01.",
+)  # fmt: skip
+@click.option(
+    "--twice", is_flag=True, cls=OfPrograms,
+    help="With live calls: run twice, and count differences between both runs as noise.",
+)  # fmt: skip
 @limit_option(
     ("jobs", "timeout"), "jobs: number of logs to replay at the same time, by default one per "
     "processor; timeout: seconds for each log, which is then reported as `timed out`.", OfPrograms,
@@ -117,6 +126,8 @@ def command(
     on_miss: OnMiss,
     into: Path | None,
     all_live: bool,
+    rules: tuple[str, ...],
+    twice: bool,
     foreign: Foreign,
     live: Live,
 ) -> int:
@@ -159,8 +170,9 @@ def command(
     if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
         option = "live calls need" if is_live else "--tripwire needs"
         raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")
-    if into and not is_live:
-        raise click.UsageError("--into needs live calls or -- COMMAND")
+    if not is_live and (rules or twice or into):
+        option = "--compare" if rules else "--twice" if twice else "--into"
+        raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
     given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
     if is_one and not (limits or (junit and not is_live)):
         with opened_log(logs[0]) as opened:
@@ -168,7 +180,8 @@ def command(
             if not is_live:
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
             sources = live_of(opened, program, "live" if all_live else "recorded", live)
-            return replay_live(opened, program, sources, junit, volatile=volatile, into=into)
+            way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
+            return replay_live(opened, program, sources, junit, rules, **way)
     from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
 
     given["programs"] = _by_name(programs, logs)

@@ -3,10 +3,11 @@
 `refold replay --live`, or with one source that is live. Rules: CONTRACT.md §12.10.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from refold.api import drift
-from refold.cli.arguments.live import LiveOptions
+from refold.cli.arguments.live import LiveOptions, pair
 from refold.cli.arguments.logs import OpenedLog, started
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
@@ -21,6 +22,7 @@ def replay_live(
     program: str | None,
     given: LiveOptions,
     junit: OutputFile | None,
+    rules: Sequence[str],
     **way: Any,
 ) -> int:
     """Run a log again with live outcomes, in the `way` that `refold.drift` takes, and report it.
@@ -28,8 +30,9 @@ def replay_live(
     A call can be the same, new or missing, or have a different result or different arguments.
     Differences that may have been caused by an earlier changed result are marked as consequent.
     """
+    compare = dict(pair(each, "--compare") for each in rules)
     with output.stdout_kept(), output.progress(f"running {log.given} again"):
-        report = drift(log.path, program, **given.passed(), **way)
+        report = drift(log.path, program, **given.passed(), compare=compare, **way)
     if junit is not None:
         junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
