@@ -214,12 +214,14 @@ def test_dig(refold_run, number):
     options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n")
 
     recorded = pytester.runpytest_subprocess(*options, "2", "--refold-record=once", timeout=120)
-    replayed = pytester.runpytest_subprocess(*options, workers, timeout=120)
+    old = ("--refold-older-than", "0")
+    replayed = pytester.runpytest_subprocess(*options, workers, *old, timeout=120)
 
     roots = [f"recordings/test_it/test_dig[{number}].jsonl" for number in range(6)]
     recorded.assert_outcomes(passed=6)
     recorded.stdout.fnmatch_lines([root.replace("[", "[[]") for root in roots])
     replayed.assert_outcomes(passed=6)
+    replayed.stdout.fnmatch_lines([f"0 days  {root.replace('[', '[[]')}" for root in roots])
     assert len(suite.logs()) == 12
     assert len(suite.calls()) == 12
 

@@ -4,6 +4,7 @@ To add one: a folder like `wire.chat`, and its row here.  Pure.
 Rules: CONTRACT.md §16.9.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -87,6 +88,28 @@ def _fetching(api: str, method: str, path_and_query: str, at: re.Match[str]) -> 
     place = f"{path_and_query[:start]}:id{path_and_query[end:]}"
     found = {METHOD: method, PLACE: place, "id": at["id"]}
     return Asked(api=api, model="", parameters=held(found), follows=text_of(at["id"]))
+
+
+def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tuple[str, bytes]:
+    """Return the path and the body of a request with a different model of the same format.
+
+    A request without a format, or whose body is not a JSON object, is unchanged.
+    """
+    spoken_here = spoken(method, path_and_query)
+    if spoken_here is None:
+        return path_and_query, body
+    at = spoken_here[2]
+    if at.groupdict().get("model"):
+        start, end = at.span("model")
+        name = _NOT_OF_PATHS.sub(lambda found: f"%{ord(found[0]):02X}", model)
+        return f"{path_and_query[:start]}{name}{path_and_query[end:]}", body
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return path_and_query, body
+    if not isinstance(told, dict):
+        return path_and_query, body
+    return path_and_query, json.dumps({**told, "model": model}, ensure_ascii=False).encode()
 
 
 def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:

@@ -91,7 +91,7 @@ def effects_of(record: ObservedRecord, here: Mapping[str, str] = MappingProxyTyp
 def _served(record: ObservedRecord, turn: RecordedTurn) -> ModelAnswered:
     """Return the answer as a client reads it."""
     reader = reader_of_part(turn.asked, turn.parts[0])
-    for chunk in record.pieces(turn):
+    for _, chunk in record.pieces(turn):
         reader.feed(chunk)
     return reader.answered()
 

@@ -51,7 +51,7 @@ def are_answered_alike(record: ObservedRecord, turns: Iterable[RecordedTurn]) ->
     for turn in turns:
         if turn.how != "answered" or turn.parts[-1].get("end") != "whole":
             return False
-        content = b"".join(record.pieces(turn))
+        content = b"".join(chunk for _, chunk in record.pieces(turn))
         answers.add((turn.parts[0]["status"], content))
     return len(answers) == 1
 

@@ -202,8 +202,8 @@ class ObservedRecord:
             last[turn.scope] = turn
         return found
 
-    def pieces(self, turn: RecordedTurn) -> Iterator[bytes]:
-        """Yield the chunks of a recorded answer."""
+    def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of a recorded answer, each with its milliseconds after the request."""
         yield from pieces(self.parts(turn))
 
     def parts(self, turn: RecordedTurn) -> Iterator[dict[str, Any]]:

@@ -65,7 +65,7 @@ def drifted(
             missing.extend(rerun(book, again, log)[1].missing)
             return Book(log, unfinished_ok=True)
 
-        new = made(into or Path(folder) / "once.jsonl")
+        new = made(into or Path(folder) / "new.jsonl")
         found = comparison(book, new, rules, paths)
         rows, noise = list(found.rows()), set[str]()
         if twice:

@@ -154,7 +154,7 @@ def _fail(
             message = {"role": "assistant", "content": text}
             turn.answer = ModelAnswered("ok", message, answer.usage, "refusal")
         case {"error": {"code": "cut"}} if value == {"error": {"code": "cut"}}:
-            body = b"".join(record.pieces(turn))
+            body = b"".join(chunk for _, chunk in record.pieces(turn))
             half = body[: len(body) // 2]
             reader = reader_of_part(turn.asked, turn.parts[0])
             reader.feed(half)

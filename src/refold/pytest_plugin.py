@@ -102,6 +102,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ),
     )
     group.addoption(
+        "--refold-older-than",
+        metavar="DAYS",
+        type=float,
+        default=None,
+        help="list the recordings of the selected tests that are older than this, "
+        "with their age; 0 lists all",
+    )
+    group.addoption(
         "--refold-samples",
         metavar="N",
         type=int,
@@ -745,6 +753,7 @@ class _Recorded:
         self._groups: list[tuple[str, str]] = []
         self._is_part = False
         self._unused: set[str] = set()
+        self._older: set[tuple[int, str]] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._logs.extend(getattr(report, "refold_recorded", ()))
@@ -764,7 +773,7 @@ class _Recorded:
             self._groups = grouped(failed)
 
     def _list_kept(self, session: pytest.Session) -> None:
-        """Find recordings that no test uses; workers of xdist pass them on."""
+        """Find recordings that no test uses, and old ones; workers of xdist pass them on."""
         config = session.config
         folder = config.getini("refold_recordings")
         modules = config.stash.get(_MODULES, set())
@@ -778,15 +787,19 @@ class _Recorded:
             for item in items
             for part in ("", ".models", ".command")
         ]
+        if (days := config.getoption("refold_older_than")) is not None:
+            self._older.update((age, str(log)) for age, log in kept.older(tests, days))
         if not self._is_part and _UNREAD not in config.stash and _is_whole(config):
             tests += [(path, folder, "") for path in modules]
             self._unused.update(map(str, kept.unused(tests)))
         if (output := getattr(config, "workeroutput", None)) is not None:
-            output["refold_unused"] = sorted(self._unused)
+            output["refold_kept"] = [sorted(self._unused), sorted(self._older)]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._unused.update(getattr(node, "workeroutput", {}).get("refold_unused", ()))
+        unused, older = getattr(node, "workeroutput", {}).get("refold_kept", ((), ()))
+        self._unused.update(unused)
+        self._older.update((age, log) for age, log in older)
 
     # Quoted, for pytest 8.3 does not have the name.
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
@@ -800,6 +813,10 @@ class _Recorded:
             terminalreporter.section("refold: recorded")
             for log in sorted(set(self._logs)):
                 terminalreporter.write_line(os.path.relpath(log))
+        if self._older:
+            terminalreporter.section("refold: old recordings")
+            for age, log in sorted(self._older, key=lambda each: (-each[0], each[1])):
+                terminalreporter.write_line(f"{age} day{'s' * (age != 1)}  {os.path.relpath(log)}")
         if unused := sorted(log for log in self._unused if Path(log).exists()):
             terminalreporter.section("refold: unused recordings")
             paths = [shlex.quote(os.path.relpath(log)) for log in unused]

@@ -201,7 +201,7 @@ def _replay(log: Path) -> None:
     for turn in range(LONG):
         found = desk.begin(_incoming(turn))
         assert isinstance(found, Serve)
-        assert sum(len(content) for content in found.pieces) == len(_ANSWER)
+        assert sum(len(content) for _, content in found.pieces) == len(_ANSWER)
     assert not desk.matcher.misses
 
 

@@ -129,7 +129,7 @@ def test_an_edited_answer_is_spelled_in_it(is_streamed: bool) -> None:  # noqa: 
     part = spelled(asked, ModelAnswered("ok", edited, Usage(input_tokens=7, output_tokens=2)))
 
     reader = reader_of(asked, 200, part["headers"]["content-type"])
-    for chunk in pieces([part]):
+    for _, chunk in pieces([part]):
         reader.feed(chunk)
     found = reader.answered()
     assert found.message == edited

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from click.testing import CliRunner
 
 import refold
+from refold.cli.group import refold as cli
 from refold.engine.errors import LogExists, UsageError
 from refold.engine.log.reader import read_entries
-from refold.proxy.sessions import record_command, replay_command
+from refold.proxy.sessions import Listening, record_command, replay_command
 from refold.replay.observed.report import ObservedReport
 from tests.support.proxied import data_of, kinds
 from tests.support.upstream import Upstream
@@ -341,6 +343,7 @@ def test_a_log_that_cannot_grow_is_told_to_both(tmp_path: Path) -> None:
     )
 
     def small_files() -> None:
+        import signal  # noqa: PLC0415  # runs in the child
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -509,6 +512,71 @@ def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     assert done.stderr.startswith("b\n")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        ("", {"localhost": 200, "host.docker.internal": 403}),
+        pytest.param(
+            "127.0.0.2",
+            {"127.0.0.2": 200, "host.docker.internal": 200, "evil.example": 403},
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_proxy_is_held_open_for_an_agent_elsewhere(
+    address: str, hosts: Mapping[str, int], tmp_path: Path
+) -> None:
+    """Until a signal; who comes by a name of its own, as from a page, is refused."""
+    command = [sys.executable, "-m", "refold", "record", "--log", "run.jsonl"]
+    command += ["--listen", *([address] if address else [])]
+    served = [*hosts.values()].count(200)
+    asks = (
+        "import http.client, json, os, urllib.parse\n"
+        "base = urllib.parse.urlsplit(os.environ['OPENAI_BASE_URL'])\n"
+        "said = [{'role': 'system', 'content': 'the weather desk ' + base.geturl()},\n"
+        "        {'role': 'user', 'content': 'Hello'}]\n"
+        "body = json.dumps({'model': 'm', 'messages': said})\n"
+        f"for host in {[*hosts]!r} if 'HELD' in os.environ else {served} * [base.hostname]:\n"
+        "    connection = http.client.HTTPConnection(base.netloc, timeout=60)\n"
+        "    headers = {'authorization': 'Bearer sk-placeholder-4f1d'}\n"
+        "    headers['host'] = f'{host}:{base.port}'\n"
+        "    connection.request('POST', base.path + '/chat/completions', body, headers)\n"
+        "    print(connection.getresponse().status)\n"
+    )
+    with Upstream() as upstream:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env={**{each: os.environ[each] for each in OURS},
+                                        **upstream.environment()},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert "until Ctrl-C" in process.stderr.readline()
+            told = os.read(process.stdout.fileno(), 65536).decode()  # written before that
+            variables = dict(line.split("=", 1) for line in told.splitlines())
+            done = subprocess.run(
+                [sys.executable, "-c", asks], env={**variables, "HELD": "1"},
+                capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False,
+            )  # fmt: skip
+            process.send_signal(signal.SIGINT)
+            code = process.wait(DEADLINE_SECONDS)
+
+    log = tmp_path / "run.jsonl"
+    assert (code, done.stderr) == (0, "")
+    assert done.stdout.split() == [str(status) for status in hosts.values()]
+    assert refold.verify(log).complete
+    assert kinds(log).count("model.asked") == served
+    word = variables["OPENAI_BASE_URL"].split("/")[3]
+    assert word not in log.read_text()
+    again = refold_does("replay", "run.jsonl", "--", sys.executable, "-c", asks, folder=tmp_path)
+    assert (again.returncode, again.stdout) == (0, "200\n" * served), again.stderr
+    shown = CliRunner().invoke(cli, ["show", str(log)]).stdout
+    assert "completed listen" in shown
+    assert "│  command" not in shown, "it started none"
+
+
 def test_a_replay_in_another_folder_goes_on_live_and_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -539,3 +607,9 @@ def test_a_replay_in_another_folder_goes_on_live_and_is_recorded(
     assert refold.verify(folders[1] / "b.jsonl").complete
     assert f"{folders[1]}\n".encode() in b"".join(printed)
     assert b"argument-1a2b3c" not in log.read_bytes()
+
+
+def test_the_last_port_is_one() -> None:
+    assert Listening(print, "127.0.0.1:65535").address == "127.0.0.1:65535"
+    with pytest.raises(UsageError, match="65535"):
+        Listening(print, ":65536")

@@ -27,7 +27,7 @@ from refold.proxy.desks.replaying import Replaying
 from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
-from refold.proxy.http.turns import OnMiss
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.resume.observed_resume import resumable_record
 
@@ -60,6 +60,7 @@ def replayed(
     upstream: str = "http://127.0.0.1:9",
     *,
     on_miss: OnMiss = "fail",
+    pace: Pace = "full",
     folders: dict[str, str] | None = None,
     work: Work = lambda: None,
     **more: Any,
@@ -69,7 +70,7 @@ def replayed(
     routes = routes_of([f"openai={upstream}"])
     desk = Replaying(
         read_record(log) if isinstance(log, Path) else log,
-        secrets, routes=routes, on_miss=on_miss, here=folders, work=work, **more,
+        secrets, routes=routes, on_miss=on_miss, pace=pace, here=folders, work=work, **more,
     )  # fmt: skip
     with served(desk, [route.name for route in routes]) as base:
         secrets.hide_address(base)

@@ -1,11 +1,15 @@
 """Recordings that no test uses, and old ones, are named (CONTRACT.md §13.12)."""
 
+import re
 import shlex
+import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from refold.cli.group import refold
+from refold.engine.log.line import NO_HASH, TRAILER, trailer
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
@@ -188,7 +192,36 @@ def test_workers_name_them_once(suite: Suite, pytester: pytest.Pytester) -> None
     suite.edit("test_it", '"tin", ', "")
     options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2")
 
-    said = pytester.runpytest_subprocess(*options, timeout=120).stdout.str()
+    said = pytester.runpytest_subprocess(
+        *options, "--refold-older-than=0", timeout=120
+    ).stdout.str()
 
     _, _, below = said.partition(f"= {TITLE} =")
     assert below.count("\n'recordings/test_it/test_dig[tin].jsonl'\n") == 1
+    assert said.count("0 days  ") == 13
+
+
+@pytest.mark.long
+def test_old_recordings_are_listed_with_their_age(suite: Suite) -> None:
+    """Those of the selected tests, by when the run began: the file's own time is another's."""
+    log = suite.recordings / "test_dig[tin].jsonl"
+    aged(log, days=40.5)
+    aged(suite.recordings / "test_dig[tin]-2.jsonl", days=1.5)
+
+    said = suite.run("--refold-older-than=1", "--collect-only").stdout.str()
+    _, _, below = said.partition("= refold: old recordings =")
+    assert below.splitlines()[1:3] == [
+        "40 days  recordings/test_it/test_dig[tin].jsonl",
+        "1 day  recordings/test_it/test_dig[tin]-2.jsonl",
+    ]
+    assert "days  " not in suite.run("--refold-older-than=41").stdout.str()
+    assert "days  " not in suite.run("--refold-older-than=1", "-k", "test_other").stdout.str()
+    assert "refold: old recordings" not in suite.run().stdout.str()
+
+
+def aged(log: Path, *, days: float) -> None:
+    """Have a log say that it was begun so long ago."""
+    at = int((time.time() - days * 86_400) * 1e6)
+    first, rest = log.read_bytes().split(b"\n", 1)
+    body = re.sub(rb'"wall_us":\d+', b'"wall_us":%d' % at, first)[: 1 - TRAILER]
+    log.write_bytes(body + trailer(NO_HASH, body) + rest)

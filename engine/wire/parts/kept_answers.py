@@ -195,15 +195,15 @@ def body_of(content: bytes) -> dict[str, Json]:
         return {"base64": base64.b64encode(content).decode()}
 
 
-def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Yield the chunks of an answer.
+def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the chunks of an answer, each with its milliseconds after the request.
 
     `parts` hold their texts, not blobs.
     """
     for part in parts:
         body, at = bytes_of(part), 0
-        for size in part["sizes"]:
-            yield body[at : at + size]
+        for size, time_ms in zip(part["sizes"], part["at_ms"], strict=True):
+            yield time_ms, body[at : at + size]
             at += size
 
 

@@ -30,11 +30,14 @@ from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets, is_key_name
+from refold.proxy.desks.recording import MODEL
 from refold.proxy.http.routes import keys_of, others_of
 from refold.replay.observed.record import INTERRUPTED, MOVED, OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
+LISTENING: Final = "listen"
+"""The name of a record without a command."""
 TYPED_AT: Final = "typed_at"
 """The member of a command's input that marks a terminal as its standard input."""
 SCREEN: Final = "screen"
@@ -146,13 +149,17 @@ def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dic
     return told | rules_here() | ({OUTPUT: output} if output else {})
 
 
-def again_rules(record: ObservedRecord) -> dict[str, Json]:
-    """Return the rules of a log that continues a record, or reports its replay."""
+def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
+    """Return the rules of a log that continues a record, or reports its replay.
+
+    `model` is the model of the continuation, if it differs from the command's.
+    """
     own = record.started.rules
     kept: dict[str, Json] = {
-        name: own[name] for name in (KEYS, NAMED, FOLDERS, NOTED) if name in own
+        name: own[name] for name in (KEYS, NAMED, FOLDERS, NOTED, MODEL) if name in own
     }
     more: dict[str, Json] = {OUTPUT: record.output} if record.output != EXACT else {}
+    more |= {MODEL: model} if model else {}
     return {**kept, **record.rules.as_json(), **more}
 
 
@@ -265,6 +272,8 @@ def watched_folder(
 
 def program_of(command: Sequence[str]) -> str:
     """Return a command's name: its script, else the command itself."""
+    if not command:  # a proxy that was held open
+        return LISTENING
     name = Path(command[0]).name
     if _INTERPRETERS.fullmatch(name):
         script = next(filter(_SCRIPT.fullmatch, command[1:]), None)

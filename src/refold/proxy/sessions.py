@@ -7,6 +7,7 @@ Rules: CONTRACT.md §16.
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -70,14 +71,15 @@ from refold.proxy.desks.recording import RecordingDesk
 from refold.proxy.desks.replaying import LookAtMade, Replaying
 from refold.proxy.desks.resuming import Resuming
 from refold.proxy.http.routes import (
+    base_urls,
     environment_of,
     moved_of,
     routes_of,
     why_nothing_came,
     with_recorded,
 )
-from refold.proxy.http.server import served
-from refold.proxy.http.turns import Desk, OnMiss
+from refold.proxy.http.server import HOST, served
+from refold.proxy.http.turns import Desk, OnMiss, Pace
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.serving import McpServing
@@ -121,6 +123,11 @@ _SCREEN: Final = (
     "the command's terminal output was not compared, because it depends on "
     "timing; to compare it, use --volatile output:exact"
 )
+
+_PORT_MAX: Final = 65535
+_ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
+_OF_DOCKER: Final = "host.docker.internal"
+"""How containers name a host that listens anywhere."""
 
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -196,9 +203,31 @@ class ResumedCommand:
     """Its place of execution, as text."""
 
 
+@attrs.frozen
+class Listening:
+    """The address of a proxy that is held open for other machines, until a signal comes.
+
+    Raises:
+        UsageError: the address has another form.
+    """
+
+    ready: Callable[[Mapping[str, str]], None]
+    """Gets the variables that lead clients there."""
+    address: str = attrs.field(default="")
+    """HOST, HOST:PORT or :PORT; by default a free port of the loopback."""
+
+    @address.validator
+    def _check_address(self, _field: object, address: str) -> None:
+        port = address.partition(":")[2]
+        if not re.fullmatch(r"[0-9]{0,5}", port) or int(port or 0) > _PORT_MAX:
+            expected = f"HOST, HOST:PORT or :PORT, with a port up to {_PORT_MAX}"
+            raise UsageError(f"--listen {address}: expected {expected}")
+
+
 def record_command(
     command: Sequence[str],
     *,
+    listening: Listening | None = None,
     log: str | os.PathLike[str] | None = None,
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
@@ -212,18 +241,19 @@ def record_command(
 ) -> RecordedCommand:
     """Run a command, and record its requests to models with their answers.
 
-    `profile` is the value of `--profile`: a name, `none`, FILE.py:NAME; by default, the command's.
-    `output` is the comparison of its output in a replay: `exact`, `lines`, `ignore`. `workspace`
-    is the folder that is recorded, `none` for none; by default, the git work tree that the command
-    is started in, or the current folder. With `keeps_all`, git's files are kept, too. `caps` limits
-    its spending (§16.19). `labels` are those of the run (§14.10).
+    With `listening` there is no command, and all requests are recorded. `profile` is the value of
+    `--profile`: a name, `none`, FILE.py:NAME; by default, the command's. `output` is the comparison
+    of its output in a replay: `exact`, `lines`, `ignore`. `workspace` is the folder that is
+    recorded, `none` for none; by default, the git work tree that the command is started in, or the
+    current folder. With `keeps_all`, git's files are kept, too. `caps` limits its spending
+    (§16.19). `labels` are those of the run (§14.10).
 
     Raises:
         LogExists: a log is never overwritten.
-        UsageError: it cannot be started, or an option has no such form.
+        UsageError: it cannot be started, nobody can listen there, or an option has no such form.
     """
     known = profile_of(command, profile)
-    terminal = terminal_here() if write is None else None
+    terminal = terminal_here() if write is None and listening is None else None
     routes = routes_of(upstreams, usual=known.upstreams)
     timeout = caps.timeout if caps is not None else None
     session = _Session(command, known, routes, write=write, terminal=terminal, timeout=timeout)
@@ -232,7 +262,7 @@ def record_command(
         how = SCREEN
     told = first_rules(rules or VolatileRules(), known, how)
     path = Path(log) if log is not None else fresh_path(program_of(command))
-    top, why = folder_of(Path.cwd(), workspace)
+    top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
         journal = stack.enter_context(session.log(path, told, labels=labels))
@@ -241,8 +271,12 @@ def record_command(
             folder = watched_folder(journal, session.secrets, top)
             stack.enter_context(folder).begin()
         desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder, caps=caps)
-        mcp = McpRecording(journal, session.secrets)
-        ended = session.run(desk, mcp, journal, at_end=desk.end)
+        if listening is not None:
+            session.held_open(desk, listening, journal)
+            ended = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
+        else:
+            mcp = McpRecording(journal, session.secrets)
+            ended = session.run(desk, mcp, journal, at_end=desk.end)
         if folder is not None and top is not None:
             _keep(folder, session.secrets, path, top, keeps_all=keeps_all)
         beside = folder.entries if folder is not None else 0
@@ -268,6 +302,7 @@ def replay_command(
     command: Sequence[str],
     *,
     on_miss: OnMiss = "fail",
+    pace: Pace = "full",
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
     into: str | os.PathLike[str] | None = None,
@@ -324,7 +359,7 @@ def replay_command(
         journal = stack.enter_context(session.again(into, record))
         made = stack.enter_context(session.commits(record))
         desk = Replaying(
-            record, session.secrets, routes=routes, on_miss=on_miss, log=journal,
+            record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
             profile=known, here=session.here(), work=session.signals.work, made=made,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
@@ -340,7 +375,7 @@ def replay_command(
         notes += without_effect(record, rules.paths if rules is not None else ())
         notes += [_TYPED] if typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
-        notes += [*desk.order.notes(), *notes_on(mcp, on_miss)]
+        notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += [*session.place.notes, *desk.refused, *more]
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,
@@ -355,7 +390,7 @@ def replay_command(
     if on_miss != "live" and not (session.signals.came or ended.timed_out):
         with unheard():
             again = replay_command(
-                log, command, on_miss=on_miss, upstreams=upstreams, rules=rules,
+                log, command, on_miss=on_miss, pace=pace, upstreams=upstreams, rules=rules,
                 profile=profile, output=output, copying=on_recorded, write=lambda _content: None,
             )  # fmt: skip
     return attrs.evolve(report, notes=(_why(again, has_input=has_input), *report.notes))
@@ -419,6 +454,7 @@ def fork_command(
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
     profile: str = "",
+    model: str = "",
     copying: Copying | None = None,
     write: Write | None = None,
     look: Look = lambda _record, _head: None,
@@ -435,6 +471,7 @@ def fork_command(
         upstreams: As for `record_command`.
         rules: Volatile rules, in addition to those of the record.
         profile: As for `record_command`; by default, that of the record.
+        model: The model from there on, by the same API; by default the command's.
         copying: The place, as for `replay_command`.
         write: As for `record_command`.
         look: As for `replay_command`.
@@ -462,12 +499,13 @@ def fork_command(
     with contextlib.ExitStack() as left:
         left.enter_context(session.signals)
         session.place = left.enter_context(place)
+        rules_kept = again_rules(record, model)
         journal = left.enter_context(
-            session.log(path, again_rules(record), kept.origin, record.started.labels)
+            session.log(path, rules_kept, kept.origin, record.started.labels)
         )
         desk = Replaying(
             record, session.secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, here=session.here(), reads_again=False,
+            profile=known, here=session.here(), model=model, reads_again=False,
             work=session.signals.work, made=left.enter_context(session.commits(record)),
         )  # fmt: skip
         ended = session.run(desk, McpRecording(journal, session.secrets), journal, keys)
@@ -791,3 +829,21 @@ class _Session:
     def here(self) -> dict[str, str]:
         """Return the notes of the command's place."""
         return here(**self.place.folders)
+
+    def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
+        """Serve what comes by, until a signal does; where nobody can listen, leave no log."""
+        host, _, port = listening.address.partition(":")
+        names = [route.name for route in self.routes]
+        at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
+        try:
+            with served(desk, names, upgrades=self.upgrades, **at) as base:
+                self.secrets.hide_address(base)
+                there = base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")
+                listening.ready(base_urls(self.routes, there))
+                self.signals.wait()
+        except OSError as error:
+            journal.discard()
+            advice = "use another HOST:PORT, or omit the port for a free one"
+            raise UsageError(f"--listen {listening.address}: {error.strerror}: {advice}") from None
+        journal.seal("completed", "done")
+        remember(journal.head)

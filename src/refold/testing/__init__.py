@@ -12,7 +12,7 @@ and the folders below them. Rules: CONTRACT.md §13.10 to §13.15.
     reproduce        how a run of a test is named on the command line
     samples          records a test several times, for a snapshot of all of them
     summary          what stops several tests, said once
-    kept             recordings that no test uses
+    kept             recordings that no test uses, and how old others are
 """
 
 from refold.engine.lazy import names

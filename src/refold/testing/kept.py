@@ -1,10 +1,11 @@
-"""Says which recordings no test uses.
+"""Says which recordings no test uses, and how old the others are.
 
 Tests that were collected flow in; paths of recordings flow out. Nothing is removed.
 `refold.pytest_plugin` knows whether pytest ran all tests of a file. Rules: CONTRACT.md §13.12.
 """
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ Test = tuple[Path, str | os.PathLike[str], str]
 """A test: its file, its marker's `recordings`, the stem of its recordings; empty for no test."""
 
 _FAILED: Final = ".failed"
+_DAY_SECONDS: Final = 86_400
 
 
 def unused(tests: Iterable[Test]) -> list[Path]:
@@ -37,7 +39,19 @@ def unused(tests: Iterable[Test]) -> list[Path]:
         log
         for folder, known in stems.items()
         for log in logs_in(folder)
-        if not belongs(log.stem.removesuffix(_FAILED), known) and _is_recording(log)
+        if not belongs(log.stem.removesuffix(_FAILED), known) and _recorded_at(log) is not None
+    ]
+
+
+def older(tests: Iterable[Test], days: float) -> list[tuple[int, Path]]:
+    """Return recordings of these tests that are older than `days`, with their age in whole days."""
+    now = time.time()
+    return [
+        (int((now - at) / _DAY_SECONDS), log)
+        for folder, known in _stems(tests).items()
+        for log in logs_in(folder)
+        if belongs(log.stem, known) and (at := _recorded_at(log)) is not None
+        if now - at > days * _DAY_SECONDS
     ]
 
 
@@ -48,8 +62,10 @@ def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:
     return stems
 
 
-def _is_recording(log: Path) -> bool:
+def _recorded_at(log: Path) -> float | None:
+    """Return when a run was begun, in seconds since 1970; `None` if it is not a log."""
     try:
-        return next(read_entries(log, verify=False)).kind == "run.started"
+        first = next(read_entries(log, verify=False))
     except (RefoldError, StopIteration):
-        return False
+        return None
+    return float(first.meta.get("wall_us", 0)) / 1e6 if first.kind == "run.started" else None

@@ -19,6 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record as record_program
 from refold.proxy.profiles import profile_of
+from refold.replay.observed.record import read_record
 from tests.support.folders import git
 from tests.support.forging import forged, in_input
 from tests.support.loops import some
@@ -272,6 +273,25 @@ def test_without_a_place_a_fork_is_a_fresh_log_in_runs(folder: Path, invoke: Inv
     assert log.parent.name == "runs"
     assert "-agent-py-fork-" in log.name
     assert invoke("verify", log).exit_code == 0
+
+
+def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None:
+    """By the same API, from the entry on; the command still names its own, in a replay, too."""
+    rule = Rule(name="snow", when={"results": ["snow"]}, then=Reply(text="Snow, says another."))
+    command = ["--", sys.executable, "agent.py"]
+    with Upstream([rule]) as upstream:
+        words = ["fork", "a.jsonl", "--at", "5", "--model", "gpt-5-mini", "--into", "f.jsonl"]
+        said = invoke(*words, "--json", "--upstream", upstream.openai_url, *command)
+        (received,) = upstream.received
+
+    document = checked("fork", said)
+    assert said.exit_code == 0, said.output
+    assert document["output"]["stdout"] == "Snow, says another.\n"
+    assert received.body["model"] == "gpt-5-mini"
+    asked = [turn.asked for turn in read_record(folder / "f.jsonl").turns]
+    assert [each.model for each in asked] == ["gpt-5", "gpt-5-mini"]
+    again = invoke("replay", folder / "f.jsonl", *command)
+    assert again.exit_code == 0, again.output
 
 
 def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -43,6 +44,25 @@ def test_it_says_where_it_recorded(invoke: Invoke, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "200\n")
     assert f"recorded in runs/{log.name}" in done.stderr
     assert "no requests were recorded" not in done.stderr
+
+
+def test_a_proxy_cannot_be_held_open_at_what_is_no_address(invoke: Invoke, tmp_path: Path) -> None:
+    """Nor for a command; nothing is left behind."""
+    for more in (["--listen", "127.0.0.1:x"], ["--listen", "192.0.2.1:1"], ["--listen", ":99999"]):
+        done = invoke("record", "--log", "run.jsonl", *more)
+        assert (done.exit_code, list(tmp_path.iterdir())) == (2, []), done.stderr
+        assert f"--listen {more[1]}" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = invoke("record", "--log", "run.jsonl", "--listen", f":{port}")
+    assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert f"--listen :{port}: Address already in use" in done.stderr
+    assert "use another HOST:PORT, or omit the port for a free one" in done.stderr
+    for more in (["--workspace", "."], ["--keep-content"]):
+        done = invoke("record", "--log", "run.jsonl", "--listen", "127.0.0.1:x", *more)
+        assert (done.exit_code, "--keep-content need -- COMMAND" in done.stderr) == (2, True)
+    for words in ([], ["--listen", "--", "true"]):
+        assert invoke("record", *words).exit_code == 2
 
 
 def test_it_ends_as_the_command_does(invoke: Invoke) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode, encode_sorted
 from refold.engine.events.events import ModelAnswered
-from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken
+from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken, with_model
 from refold.engine.wire.parts.exchange import Asked
 from tests.support.api_bodies import BODIES, PATHS, changed, plain
 from tests.support.corpus import RecordedExchange, corpus, recorded_exchanges
@@ -295,6 +295,32 @@ def test_recorded_conversations_repeat_their_answers() -> None:
 
     assert equal > 50
     assert len(other) < equal / 5, other
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "asks"),
+    [
+        (CHAT, b'{"model": "a", "messages": [], "n": 1}', "b/\u00e9"),
+        ("/v1/models/a:generateContent?x=1", b'{"contents": []}', "b"),
+        ("/model/a%3A0/invoke", b'{"anthropic_version": "x", "messages": []}', "arn:x/b"),
+        ("/p/publishers/anthropic/models/a@1:rawPredict", b'{"messages": []}', "b@2"),
+    ],
+)
+def test_a_request_can_ask_another_model(path: str, body: bytes, asks: str) -> None:
+    """Wherever its format names it; nothing else of it changes."""
+    before = read_request("POST", path, body)
+
+    after = read_request("POST", *with_model("POST", path, body, asks))
+
+    assert (before.model[0], after.model) == ("a", asks)
+    assert after.api == before.api != "other"
+    assert after.messages == before.messages
+    assert after.parameters.keys() == before.parameters.keys()
+
+
+@pytest.mark.parametrize(("path", "body"), [("/v1/models", b"{}"), (CHAT, b"[1]"), (CHAT, b"\xff")])
+def test_what_names_no_model_stays_as_it_is(path: str, body: bytes) -> None:
+    assert with_model("POST", path, body, "b") == (path, body)
 
 
 def test_the_boundary_of_a_multipart_body_is_no_difference() -> None:

@@ -41,7 +41,7 @@ def read(
         answer = ModelAnswered("ok", answer, usage, reason)
     part = spelled(asked, answer)
     reader = reader_of(asked, int(part["status"]), part["headers"]["content-type"])
-    for chunk in pieces([part]):
+    for _, chunk in pieces([part]):
         reader.feed(chunk)
     return reader.answered()
 

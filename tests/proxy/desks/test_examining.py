@@ -27,7 +27,7 @@ def test_each_format_is_answered_with_one_text(path: str, *, stream: bool) -> No
     served = desk.begin(given)
 
     assert served.status == 200
-    assert SAID in b"".join(served.pieces).decode()
+    assert SAID in b"".join(chunk for _, chunk in served.pieces).decode()
     assert ("event-stream" in served.headers["content-type"]) == stream
     assert desk.models() == 1
 
@@ -46,5 +46,6 @@ def test_of_the_rest_only_the_list_of_models_is_there(
     )
 
     assert served.status == status
+    assert [at for at, _ in served.pieces] == [0]
     assert "x-should-retry" not in served.headers
     assert desk.models() == 0

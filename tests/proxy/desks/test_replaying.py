@@ -22,6 +22,7 @@ from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
+from refold.proxy.http.turns import Pace
 from refold.replay.observed.record import read_record
 from refold.replay.resume.observed_fork import kept_record
 from tests.support.proxied import (
@@ -173,6 +174,36 @@ def test_a_request_that_no_entry_can_hold_is_served_again(
     assert live[0] == 200
     assert again == live
     assert (other[0], desk.served, len(desk.matcher.misses)) == (400, 1, 1)
+
+
+def test_pace_may_be_as_recorded(tmp_path: Path) -> None:
+    """By default nobody waits: not for an answer that took an hour."""
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello"}]}
+    took = {}
+    paces: tuple[tuple[Pace, int], ...] = (("full", 3_600_000), ("recorded", 400))
+    for pace, ms in paces:
+        exchanges = talk(user("Hello"), says("Hi"))
+        log = record(tmp_path / f"{pace}.jsonl", exchanges, at_ms=ms)
+        with replayed(log, pace=pace) as (base, _):
+            started = time.monotonic()
+            assert said(base, body)[0] == 200
+            took[pace] = time.monotonic() - started
+
+    assert took["recorded"] >= 0.39
+    assert took["full"] < 60
+
+
+def test_at_its_own_pace_an_answer_waits_for_no_other(tmp_path: Path) -> None:
+    """Only those that go out at once have an order to keep."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        for text in ("Hello", "Hello again"):
+            said(base, question(text))
+
+    with replayed(log, pace="recorded") as (base, desk):
+        assert said(base, question("Hello again"))[0] == 200
+
+    assert desk.order.notes() == []
 
 
 def test_a_replay_may_be_recorded(hello: Path, tmp_path: Path) -> None:

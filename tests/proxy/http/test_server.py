@@ -1,5 +1,6 @@
 """The proxy listens on loopback for as long as its block lasts, and leaves nothing behind."""
 
+import contextlib
 import http.client
 import socket
 import struct
@@ -23,7 +24,7 @@ class Greeting:
 
     def begin(self, incoming: Incoming) -> Serve:
         """Answer."""
-        return Serve(status=200, headers={}, pieces=[incoming.target.encode()])
+        return Serve(status=200, headers={}, pieces=[(0, incoming.target.encode())])
 
 
 def test_a_request_may_come_at_once() -> None:
@@ -40,6 +41,14 @@ def test_a_query_without_a_path_may_hold_a_slash() -> None:
 def test_it_listens_on_loopback_alone() -> None:
     with served(Greeting(), ["openai"]) as base:
         assert base.startswith(f"http://{HOST}:")
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with contextlib.ExitStack() as stack:
+        taken = stack.enter_context(socket.create_server((HOST, 0)))
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            stack.enter_context(served(Greeting(), ["openai"], port=port))
 
 
 def test_no_chunk_waits_for_the_one_before() -> None:
@@ -96,12 +105,12 @@ def test_of_a_program_that_leaves_nothing_is_said(caplog: pytest.LogCaptureFixtu
         def begin(self, _incoming: Incoming) -> Serve:
             return Serve(status=200, headers={}, pieces=self.pieces())
 
-        def pieces(self) -> Iterator[bytes]:
-            yield b"x"
+        def pieces(self) -> Iterator[tuple[int, bytes]]:
+            yield 0, b"x"
             has_left.wait(60)
             for number in range(1000):
                 written.append(number)
-                yield b"x" * 1000
+                yield 0, b"x" * 1000
 
     with served(Long(), ["openai"]) as base:
         place = urlsplit(base)
@@ -121,7 +130,7 @@ def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:
 
     class Flood:
         def begin(self, _incoming: Incoming) -> Serve:
-            return Serve(status=200, headers={}, pieces=(b"x" * 65536 for _ in range(10_000)))
+            return Serve(status=200, headers={}, pieces=((0, b"x" * 65536) for _ in range(10_000)))
 
     with socket.socket() as connection, served(Flood(), ["openai"]) as base:
         place = urlsplit(base)

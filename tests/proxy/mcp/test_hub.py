@@ -35,7 +35,7 @@ def posted(hub: Hub, path: str, body: Any = b"", *, token: str | None = None) ->
     incoming = Incoming(route=ROUTE, method="POST", target=target, headers=(), body=content)
     answer = hub.begin(incoming)
     assert isinstance(answer, Serve)
-    return answer.status, json.loads(b"".join(answer.pieces))
+    return answer.status, json.loads(b"".join(chunk for _, chunk in answer.pieces))
 
 
 HELLO = {"server": "tiny", "how": {"transport": "stdio", "command": ["x"]}, "environment": {}}

@@ -8,7 +8,7 @@ import refold
 from refold.engine.errors import LogMissing, LogObserved
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.http.turns import OnMiss
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp.sessions import notes_on, server_of, serving_of
 from tests.support.mcp_clients import client, entries, recording, replaying
 from tests.support.watched import record
@@ -82,9 +82,17 @@ def test_a_record_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert isinstance(other.error, LogObserved)
 
 
-@pytest.mark.parametrize(("on_miss", "told"), [("fail", []), ("live", ["--on-miss live"])])
+@pytest.mark.parametrize(
+    ("on_miss", "pace", "told"),
+    [
+        ("fail", "full", []),
+        ("live", "full", ["--on-miss live"]),
+        ("fail", "recorded", ["--pace recorded"]),
+        ("live", "recorded", ["--on-miss live", "--pace recorded"]),
+    ],
+)
 def test_what_options_do_not_do_for_servers_is_told(
-    on_miss: OnMiss, told: list[str], tmp_path: Path
+    on_miss: OnMiss, pace: Pace, told: list[str], tmp_path: Path
 ) -> None:
     """Where there are any in the record."""
     log, other = tmp_path / "log.jsonl", tmp_path / "other.jsonl"
@@ -93,7 +101,7 @@ def test_what_options_do_not_do_for_servers_is_told(
     record(other, [])
 
     notes, none = (
-        notes_on(serving_of(path, VolatileRules(), None, Secrets()), on_miss)
+        notes_on(serving_of(path, VolatileRules(), None, Secrets()), on_miss, pace)
         for path in (log, other)
     )
 

@@ -88,6 +88,10 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "help": "Refuse model requests that were not recorded (default), send them, or answer a "
         "changed request as it was recorded, to list all changes.",
     },
+    "--pace": {
+        "type": click.Choice(["full", "recorded"]), "default": "full",
+        "help": "Answer immediately (default), or after the recorded delays.",
+    },
     "--into": {"type": LOG, "metavar": "FILE", "help": "Also record this run in a new log."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
@@ -176,7 +180,9 @@ def _foreign(kind: type[click.Option], *names: str) -> Decorator:
 
 record_options: Final = _foreign(click.Option, *_SHARED)
 fork_options: Final = _foreign(OfCommands, *_SHARED, "--copy")
-replay_options: Final = _foreign(OfCommands, "--on-miss", "--upstream", "--profile", "--copy")
+replay_options: Final = _foreign(
+    OfCommands, "--on-miss", "--pace", "--upstream", "--profile", "--copy"
+)
 resume_options: Final = _foreign(OfCommands, "--into", *_SHARED, "--copy", "--yes")
 explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--copy")
 """Options of commands that run another one, always or if it is given."""

@@ -23,6 +23,7 @@ from refold.cli.arguments.loading import (
     tools_option,
 )
 from refold.cli.arguments.logs import (
+    Decorator,
     OpenedLog,
     as_one,
     first_entry,
@@ -85,26 +86,30 @@ class Live:
         return not self.models and all(mode == "recorded" for mode in self.modes().values())
 
 
-live_options: Final = as_one(
-    "live", Live,
-    click.option(
-        "--model", "models", metavar="SPEC", multiple=True, cls=OfPrograms,
-        help="Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
-        "scripted:FILE or FILE.py:NAME.",
-    ),
-    tools_option,
-    click.option(
-        "--source", "given", metavar="NAME=MODE", multiple=True, cls=OfPrograms,
-        help="Where results come from: model, tools, children or the name of a tool, and "
-        "recorded, live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this "
-        "process.",
-    ),
-    click.option(
-        "--yes", "may_change", is_flag=True,
-        help="Allow live tools with the effect `changes`, and commands of unknown origin.",
-    ),
-)  # fmt: skip
-"""Options of what runs live, which a command gets as `live`."""
+def live_options(model: type[click.Option] = OfPrograms) -> Decorator:
+    """Return what adds the options to a command, which gets them as `live`.
+
+    `model` is the group of `--model`.
+    """
+    return as_one(
+        "live", Live,
+        click.option(
+            "--model", "models", metavar="SPEC", multiple=True, cls=model,
+            help="Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
+            "scripted:FILE or FILE.py:NAME.",
+        ),
+        tools_option,
+        click.option(
+            "--source", "given", metavar="NAME=MODE", multiple=True, cls=OfPrograms,
+            help="Where results come from: model, tools, children or the name of a tool, and "
+            "recorded, live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this "
+            "process.",
+        ),
+        click.option(
+            "--yes", "may_change", is_flag=True,
+            help="Allow live tools with the effect `changes`, and commands of unknown origin.",
+        ),
+    )  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -45,6 +45,7 @@ Examples:
          --model openai:gpt-4.1 --source tools=live --tools app:TOOLS
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
+  refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
   refold fork agent.jsonl --again reviewer -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; for a call of a
@@ -53,7 +54,8 @@ tool's result, a model's text or message, or a child's output;
 {"error": {"message": "…"}} makes the call fail.  With -- COMMAND, the value
 replaces a model's text or message, or the arguments of a tool call, or is a
 fault: {"error": {"code": "http_429"}} or another status, {"error": {"code":
-"cut"}}, {"refusal": "…"}, {"late_seconds": 30}.
+"cut"}}, {"refusal": "…"}, {"late_seconds": 30}.  --model names the model, of
+the same API, for all later requests.
 
 After the fork, requests that match the log get their recorded results; any
 other request stops the fork.  With --live, every request after the fork runs
@@ -90,7 +92,7 @@ in a new process differs.
     "--live", "is_live", is_flag=True, cls=OfPrograms,
     help="Run every request after the fork live, also unchanged ones.",
 )  # fmt: skip
-@live_options
+@live_options(click.Option)
 @file_option("--into", text="New log; by default a new file in runs/.")
 @fork_options
 @json_option
@@ -118,13 +120,14 @@ def command(
     if again is not None:
         from refold.cli.commands import foreign_runs  # noqa: PLC0415 - wire formats
 
+        model = live.models[-1] if live.models else ""
         way: dict[str, Any] = {"into": into, "copying": foreign.copying(), **foreign.passed()}
-        if redone and (at is not None or edits):
-            raise click.UsageError("--again cannot be used with --at or --set")
+        if redone and (at is not None or edits or model):
+            raise click.UsageError("--again cannot be used with --at, --set or --model")
         if redone:
             way |= {"retry": redone, "verb": "forked"}
             return foreign_runs.resume_foreign(log, again, is_sure=live.may_change, **way)
-        way |= {"at": at, "edits": edits_of(edits)}
+        way |= {"at": at, "edits": edits_of(edits), "model": model}
         return foreign_runs.fork_foreign(log, again, is_sure=live.may_change, **way)
     if redone not in ("", "failed"):
         raise click.UsageError(f"--again {redone}: expected failed; a name needs -- COMMAND")

@@ -4,7 +4,7 @@ Rules: CONTRACT.md §16.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,9 @@ Examples:
   refold record --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
          -- python agent.py
 
+  refold record --listen 172.17.0.1:8787 --log runs/agent.jsonl > agent.env
+  docker run --env-file agent.env AGENT
+
 To replay, without a key, model or network:
   refold replay LOG -- python agent.py
 
@@ -32,10 +35,23 @@ Exit code: the exit code of COMMAND.
 """
 
 
+def _print_variables(variables: Mapping[str, str]) -> None:
+    """Print the variables that lead clients to the proxy, as `docker run --env-file` reads them."""
+    for name, url in variables.items():
+        output.line(f"{name}={url}")
+    sys.stdout.flush()
+    output.hint("recording requests until Ctrl-C; treat the addresses like API keys")
+
+
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
-@click.argument("command", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
 @log_option
 @label_option
+@click.option(
+    "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
+    help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
+    "container.  HOST, HOST:PORT or :PORT; by default a free port on loopback.",
+)  # fmt: skip
 @click.option(
     "--workspace",
     metavar="DIR|none",
@@ -54,6 +70,7 @@ def command(
     command: tuple[str, ...],
     log: Path | None,
     labels: dict[str, str],
+    listen: str | None,
     workspace: str,
     keep_content: bool,
     foreign: Foreign,
@@ -78,6 +95,12 @@ def command(
         "log": log, **foreign.passed(), "workspace": workspace, "keeps_all": keep_content,
         "caps": spends, "labels": labels,
     }  # fmt: skip
+    if (listen is None) == (not command):
+        raise click.UsageError("use either -- COMMAND or --listen")
+    if listen is not None:
+        if workspace or keep_content:
+            raise click.UsageError("--workspace and --keep-content need -- COMMAND")
+        given["listening"] = sessions().Listening(_print_variables, listen)
     recorded = sessions().record_command(command, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
@@ -94,7 +117,7 @@ def command(
     _print_failures(recorded)
     if late := _passed_on(command):
         output.hint(f"the command got {late}: put options of `refold record` before it")
-    if is_fed():
+    if command and is_fed():
         output.hint("standard input is not recorded: pass it to a replay, too")
     if recorded.ended.timed_out:
         output.complain(f"the command was stopped by --limit timeout={spends.timeout:g}")

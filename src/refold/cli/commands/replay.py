@@ -38,7 +38,7 @@ from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.page.output_files import OutputFile
-from refold.proxy.http.turns import OnMiss
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
@@ -84,7 +84,7 @@ refused), 0.
     help="Ask tools, models and subagents live, except for those with a source of their own, and "
     "compare each result with the log.",
 )  # fmt: skip
-@live_options
+@live_options()
 @click.option(
     "--compare", "rules", metavar="NAME=RULE", multiple=True, cls=OfPrograms,
     help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
@@ -124,6 +124,7 @@ def command(
     junit: OutputFile | None,
     tripwire: bool,
     on_miss: OnMiss,
+    pace: Pace,
     into: Path | None,
     all_live: bool,
     rules: tuple[str, ...],
@@ -161,7 +162,7 @@ def command(
             raise click.UsageError("with -- COMMAND, replay one log at a time")
         from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
 
-        how: dict[str, Any] = {"on_miss": on_miss, "into": into, "is_all": is_all}
+        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
         how |= {"junit": junit, "is_sure": live.may_change, "copying": foreign.copying()}
         return replay_foreign(logs[0], again, **how, **foreign.passed())
     import_from_here(None, *programs)

@@ -54,6 +54,8 @@ class Log(Journal, Protocol):
         ...
 
 
+MODEL: Final = "model"
+"""The member with the model of a fork, if the command names a different one."""
 CAP: Final = "x-refold.cap"
 """A cap refused a request, which is the cause: {cap, allowed, spent, agent?}."""
 
@@ -262,7 +264,7 @@ class Kept:
         self._only = None
         if answered is not None and can_spell(self._turn.asked):
             found = reader_of_part(self._turn.asked, part)
-            for chunk in pieces([part]):
+            for _, chunk in pieces([part]):
                 found.feed(chunk)
             if found.answered().message != answered.message:
                 anew = spelled(self._turn.asked, attrs.evolve(answered, status="ok"))
@@ -311,7 +313,7 @@ class Kept:
 
     def _record_reply(self, said: Serve, code: str, message: str) -> Serve:
         self.head(said.status, tuple(said.headers.items()))
-        for content in said.pieces:
+        for _, content in said.pieces:
             self.chunk(content)
         self._wire.end("whole")
         self._answered(ModelAnswered("error", error={"code": code, "message": message}))

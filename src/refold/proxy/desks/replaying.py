@@ -19,7 +19,7 @@ from refold.engine.log.blobs import encode_data
 from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
-from refold.engine.wire.apis import reader_of_part
+from refold.engine.wire.apis import reader_of_part, with_model
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces, served_headers
@@ -29,8 +29,8 @@ from refold.engine.workspace.watching import WatchedFolder
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order, Work
-from refold.proxy.desks.recording import Log, RecordingDesk, refusal
-from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Serve
+from refold.proxy.desks.recording import MODEL, Log, RecordingDesk, refusal
+from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
 from refold.replay.observed.explaining import REFUSAL, divergence_of
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
@@ -77,11 +77,13 @@ class Replaying:
         *,
         routes: Iterable[Route] = (),
         on_miss: OnMiss = "fail",
+        pace: Pace = "full",
         log: Log | None = None,
         reads_again: bool = True,
         advice: str = ADVICE,
         profile: Profile | None = None,
         here: Mapping[str, str] | None = None,
+        model: str = "",
         work: Work = lambda: None,
         folder: WatchedFolder | None = None,
         caps: Caps | None = None,
@@ -89,16 +91,19 @@ class Replaying:
     ) -> None:
         """Take the record; `here` are the current notes, `profile` is the client's.
 
-        `work` shows what the client does meanwhile; without it, only time can. `made` returns the
-        commits that are new.
+        Requests without a recorded answer ask `model`, if given, else that of the record. `work`
+        shows what the client does meanwhile; without it, only time can. `made` returns the commits
+        that are new.
 
         Without `reads_again`, read-only requests are also served only as often as recorded.
         """
         self._record = record
         self._secrets = secrets
         self._on_miss = on_miss
+        self._pace = pace
         self._advice = advice
         self._is_kept = log is not None
+        rules = record.started.rules
         self._passing = RecordingDesk(
             log or Nowhere(), secrets, routes, profile or record.profile,
             folder, caps,
@@ -106,9 +111,11 @@ class Replaying:
         self.refused = self._passing.refused
         """Why requests were not passed on, each once."""
         self._observer = self._passing.observer
+        self._model = model or str(rules.get(MODEL, ""))
         # How often something is only read hangs on timing: no other answer waits for it.
         kept = [turn for turn in record.turns if not only_reads(turn.asked)]
-        self.order = Order(kept, record.tools, record.started_by, work)
+        in_order = kept if pace == "full" else ()
+        self.order = Order(in_order, record.tools, record.started_by, work)
         self.bindings = record.bindings(here)
         self.matcher = Matcher(record, reads_again=reads_again, bindings=self.bindings)
         self._made = made
@@ -121,6 +128,11 @@ class Replaying:
         """Return the recorded answer; without one, refuse the request or pass it on."""
         self.scan_folder()
         asked = self._passing.read(incoming)
+        if self._model and not self.matcher.has(asked):
+            told = incoming.method, incoming.target, incoming.body
+            target, body = with_model(*told, self._model)
+            incoming = attrs.evolve(incoming, target=target, body=body)
+            asked = self._passing.read(incoming)
         plain = self._for_log(asked)
         turn = self._passing.written(plain, incoming)
         thread = turn.thread
@@ -151,7 +163,7 @@ class Replaying:
             return Serve(
                 status=found.parts[0]["status"],
                 headers=self._secrets.shown_in(served_headers(found.parts[0]["headers"])),
-                pieces=itertools.chain(pieces, [b""]) if is_cut else pieces,
+                pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
                 ending=ending,
                 ready=partial(self._ready, found, turn),
                 last=self.order.broken if is_cut else partial(self.order.last, found),
@@ -165,20 +177,23 @@ class Replaying:
         error = {"message": why, "type": "refold"}
         return Serve.json(GATEWAY_TIMEOUT, {"error": error}, may_retry=False)
 
-    def _parted(self, found: RecordedTurn, pieces: Iterable[bytes]) -> Iterable[bytes]:
+    def _parted(
+        self, found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]
+    ) -> Iterable[tuple[int, bytes]]:
         """Return an answer, its last event apart where that may have to wait."""
         if not self.order.ends_late(found):
             return pieces
-        body = b"".join(pieces)
+        body = b"".join(chunk for _, chunk in pieces)
         events = body.rstrip()
         ends = [events.rfind(end) + len(end) for end in (b"\n\n", b"\n\r\n") if end in events]
         at = max(ends, default=0)
-        return [body[:at], body[at:]]
+        return [(0, body[:at]), (0, body[at:])]
 
-    def _pieces(self, found: RecordedTurn) -> Iterator[bytes]:
-        return map(self._secrets.shown, self._record.pieces(found))
+    def _pieces(self, found: RecordedTurn) -> Iterator[tuple[int, bytes]]:
+        for at_ms, chunk in self._record.pieces(found):
+            yield (at_ms if self._pace == "recorded" else 0), self._secrets.shown(chunk)
 
-    def _moved(self, found: RecordedTurn) -> list[bytes]:
+    def _moved(self, found: RecordedTurn) -> list[tuple[int, bytes]]:
         """Return an answer with recorded folders replaced by current ones; nothing for any other.
 
         In a stream, a path may lie across events; then the answer is spelled anew.
@@ -187,7 +202,7 @@ class Replaying:
         message = self.bindings.as_now(said.message) if said is not None else None
         if said is None or message == said.message:
             return []
-        body = b"".join(self._record.pieces(found))
+        body = b"".join(chunk for _, chunk in self._record.pieces(found))
         body = self.bindings.as_now(body.decode(errors="surrogateescape")).encode(
             errors="surrogateescape"
         )
@@ -195,8 +210,8 @@ class Replaying:
         reader.feed(body)
         if reader.answered().message != message and can_spell(found.asked):
             anew = spelled(found.asked, attrs.evolve(said, message=message))
-            return [*map(self._secrets.shown, pieces([anew]))]
-        return [self._secrets.shown(body)]
+            return [(0, self._secrets.shown(chunk)) for _, chunk in pieces([anew])]
+        return [(0, self._secrets.shown(body))]
 
     def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
         """Report the recorded outcome of the request to the observer."""
@@ -269,10 +284,10 @@ class Replaying:
         return refusal(miss.asked, message)
 
 
-def answer_id_in(found: RecordedTurn, pieces: Iterable[bytes]) -> str:
+def answer_id_in(found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]) -> str:
     """Return the id that these pieces of an answer give; empty for none."""
     reader = reader_of_part(found.asked, found.parts[0])
-    for chunk in pieces:
+    for _, chunk in pieces:
         reader.feed(chunk)
     reader.answered()
     return reader.answer_id

@@ -88,7 +88,7 @@ class Resuming(Replaying):
         if moved:
             anew = Wire(partial(self._observer.wire, turn), self._secrets.scrubbed_bytes)
             anew.head(parts[0]["status"], parts[0]["headers"])
-            for chunk in moved:
+            for _, chunk in moved:
                 anew.chunk(chunk, 0)
             anew.end("whole")
         for part in () if moved else parts:

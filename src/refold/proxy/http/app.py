@@ -61,12 +61,15 @@ class Application:
         routes: Collection[str],
         upstream: Upstream,
         *,
+        names: Collection[str],
         port: int,
         word: str,
         upgrades: list[str] | None = None,
     ) -> None:
-        """Take what decides, the names of routes, and by which port and word programs come.
+        """Take what decides, the names of routes, and by which name, port and word programs come.
 
+        Without `names`, they come by any address, or by a name that containers have for their host:
+        no page can have another site's name lead to one of these.
         `upgrades` gets the paths at which a WebSocket was refused.
         """
         self._upgrades = [] if upgrades is None else upgrades
@@ -75,7 +78,9 @@ class Application:
         self._desk = desk
         self._routes = routes  # as it is: whoever started the proxy may add some
         self._upstream = upstream
-        self._places = re.compile(rf"(?:{OF_HOSTS}):{port}", re.IGNORECASE)
+        self._places = re.compile(
+            rf"(?:{'|'.join(map(re.escape, names)) or OF_HOSTS}):{port}", re.IGNORECASE
+        )
         self._word = word
         self._is_closing = False
         self._doing: set[asyncio.Task[None]] = set()
@@ -351,10 +356,14 @@ async def _send(decided: Serve, answer: _Answer) -> None:
     if decided.ready is not None:
         await decided.ready()
     await answer.head(decided.status, decided.headers.items())
+    loop = asyncio.get_running_loop()
+    started = loop.time()
     chunk = b""
-    for following in decided.pieces:
+    for due_ms, following in decided.pieces:
         await answer.body(chunk)
         chunk = following
+        if (wait := due_ms / 1000 - (loop.time() - started)) > 0:
+            await asyncio.sleep(wait)
     if decided.last is not None:
         await decided.last()
     await answer.body(chunk)

@@ -193,9 +193,14 @@ def with_recorded(
     return tuple(made)
 
 
+def base_urls(routes: Iterable[Route], base: str) -> dict[str, str]:
+    """Return the base-URL variables that lead clients to the proxy at `base`."""
+    return {variable: f"{base}/{route.name}" for route in routes for variable in route.variables}
+
+
 def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
     """Return the variables that lead a command's clients to the proxy at `base`."""
-    found = {name: f"{base}/{route.name}" for route in routes for name in route.variables}
+    found = base_urls(routes, base)
     for name in ("NO_PROXY", "no_proxy"):
         before = os.environ.get(name, "")
         found[name] = ",".join(filter(None, (before, "127.0.0.1", "localhost")))

@@ -68,6 +68,8 @@ def served(
     desk: Desk,
     routes: Collection[str],
     *,
+    port: int = 0,
+    host: str = HOST,
     passes_on: bool = True,
     word: str = "",
     upgrades: list[str] | None = None,
@@ -75,7 +77,11 @@ def served(
 ) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
 
-    With `given`, a socket that listens already, that one is served; it is closed at the end.
+    With `given`, a socket that listens already, it is served in place of `host` and `port`; it is
+    closed at the end.
+
+    `host` is where it listens.  Of another one than the loopback, a container names it as it knows
+    it: by an address, or by the name that its engine gives the host.
     `upgrades` gets the paths at which a WebSocket was refused.
 
     `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
@@ -86,16 +92,20 @@ def served(
     Requests in flight at the end of the block are cancelled, and reported to the desk.
 
     Raises:
+        OSError: the port is taken.
         UsageError: the proxy that this environment names cannot be used.
         Exception: at the end of the block, what went wrong while it served.
     """
-    with given or socket.create_server((HOST, 0), backlog=2048) as listening:
+    with given or socket.create_server((host, port), backlog=2048) as listening:
         # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         word = word or secrets.token_hex(_WORD_BYTES)
         number = listening.getsockname()[1]
         upstream = Upstream(at_once=passes_on)
-        application = Application(desk, routes, upstream, port=number, word=word, upgrades=upgrades)
+        names = ("127.0.0.1", "localhost") if host == HOST else ()
+        application = Application(
+            desk, routes, upstream, names=names, port=number, word=word, upgrades=upgrades
+        )
         server = _Server(_config(application))
         loop = asyncio.new_event_loop()
         loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="refold-names"))
@@ -119,7 +129,7 @@ def served(
         with ThreadPoolExecutor(1, "refold-proxy") as thread:
             running = thread.submit(run)
             try:
-                yield f"http://{HOST}:{number}/{word}"
+                yield f"http://{host}:{number}/{word}"
             finally:
                 with contextlib.suppress(RuntimeError):  # it has ended already: by a fault
                     loop.call_soon_threadsafe(end)

@@ -11,8 +11,10 @@ from typing import Any, Final, Literal, Protocol
 
 import attrs
 
-OF_HOSTS: Final = r"localhost|127\.0\.0\.1"
-"""How programs name the host that they run on."""
+OF_HOSTS: Final = (
+    r"localhost|host\.(?:docker|containers|lima)\.internal|(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+)
+"""How programs name the host that they run on, in containers, too."""
 
 Ending = Literal["whole", "cut", "hold"]
 """`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
@@ -20,6 +22,8 @@ comes until the program leaves."""
 OnMiss = Literal["fail", "live", "recorded"]
 """The treatment of a request without a recorded answer in a replay; `recorded`: a changed one
 gets the answer to the same turn."""
+Pace = Literal["full", "recorded"]
+"""Whether a replay answers at once, or in the time that the record took."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,7 +103,8 @@ class Serve:
 
     status: int
     headers: dict[str, str]
-    pieces: Iterable[bytes]
+    pieces: Iterable[tuple[int, bytes]]
+    """Chunks, each with the milliseconds after the request at which it is due; 0 for at once."""
     ending: Ending = "whole"
     later: AsyncIterator[bytes] | None = None
     """What comes after the pieces, whenever it does."""
@@ -119,7 +124,7 @@ class Serve:
         """Return an answer with that JSON value as body."""
         headers = {"content-type": "application/json"}
         headers |= {} if may_retry else {"x-should-retry": "false"}
-        return cls(status=status, headers=headers, pieces=[json.dumps(body).encode()])
+        return cls(status=status, headers=headers, pieces=[(0, json.dumps(body).encode())])
 
 
 class Desk(Protocol):

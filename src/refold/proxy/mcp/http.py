@@ -289,7 +289,7 @@ class _Streams:
         return Serve(
             status=200,
             headers={"content-type": _STREAM, "cache-control": "no-store", _SESSION: self._session},
-            pieces=map(_event, ready),
+            pieces=[(0, _event(each)) for each in ready],
             later=later,
         )
 
@@ -317,4 +317,5 @@ def _event(sent: Sent) -> bytes:
 
 def _whole(status: int, body: bytes, headers: Mapping[str, str]) -> Serve:
     sized = {**headers, "content-length": str(len(body))}
-    return Serve(status=status, headers=sized, pieces=[body])
+    pieces: list[tuple[int, bytes]] = [(0, body)]
+    return Serve(status=status, headers=sized, pieces=pieces)

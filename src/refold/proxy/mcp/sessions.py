@@ -23,7 +23,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
 from refold.proxy.desks.replaying import Nowhere
-from refold.proxy.http.turns import OnMiss
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp import stdio
 from refold.proxy.mcp.misses import first_of_each, unconsumed
 from refold.proxy.mcp.parties import Hello
@@ -110,16 +110,22 @@ def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
     )
 
 
-def notes_on(serving: McpServing, on_miss: OnMiss) -> list[str]:
-    """Return what `--on-miss live` does not do for MCP servers, if the record has any."""
-    if on_miss != "live" or not serving.record.counted():
+def notes_on(serving: McpServing, on_miss: OnMiss, pace: Pace) -> list[str]:
+    """Return what options of a replay do not do for MCP servers, if the record has any."""
+    if not serving.record.counted():
         return []
-    note = (
-        "--on-miss live applies only to models: a replay does not start MCP "
-        "servers, and refuses requests to them that were not recorded; to "
-        "continue live with both, use `refold fork LOG -- COMMAND`"
-    )
-    return [note]
+    notes = []
+    if on_miss == "live":
+        notes.append(
+            "--on-miss live applies only to models: a replay does not start MCP "
+            "servers, and refuses requests to them that were not recorded; to "
+            "continue live with both, use `refold fork LOG -- COMMAND`"
+        )
+    if pace == "recorded":
+        notes.append(
+            "--pace recorded applies only to models: calls of MCP servers were answered immediately"
+        )
+    return notes
 
 
 def server_of(command: Sequence[str]) -> str:
