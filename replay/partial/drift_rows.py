@@ -163,6 +163,8 @@ class _Records:
             pair = {"outcome": recorded}, {"outcome": now}
         if excuses.passes(what, *place, pair):
             return True
+        if rule is exact:
+            return False
         old, new = (without_volatile(what, each, excuses.paths) for each in pair)
         if one.item.kind == "child":
             old, new = old["outcome"], new["outcome"]
