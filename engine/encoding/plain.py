@@ -158,8 +158,17 @@ def _instance(value: Any, pointer: str, depth: int) -> Json:
     if names is None:
         expected = "a JSON value, an attrs class or a dataclass"
         raise NotCanonical(pointer, expected, kind_of(value))
+    if not names and (bare := [name for name, each in vars(kind).items() if _is_bare(name, each)]):
+        raise NotCanonical(
+            pointer, f"fields with types: `{bare[0]}: TYPE`", f"{kind_of(value)} without"
+        )
     check_depth(pointer, depth)
     return {name: _to_json(getattr(value, name), join(pointer, name), depth + 1) for name in names}
+
+
+def _is_bare(name: str, value: object) -> bool:
+    """Return whether a member of a class was probably meant as a field, and is none."""
+    return name[0] != "_" and not callable(value) and not hasattr(value, "__get__")
 
 
 _Convert = Callable[[Any, str, int], Json]

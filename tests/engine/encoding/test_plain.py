@@ -182,3 +182,20 @@ def test_a_moment_of_a_loop_is_its_number() -> None:
     assert Moment(1.0).__add__("no number") is NotImplemented
     with pytest.raises(NotCanonical):
         to_json(Moment(math.inf))
+
+
+def test_a_class_whose_members_have_no_types_is_refused() -> None:
+    """It has no fields, so nothing of it would be in the log."""
+
+    @dataclasses.dataclass
+    class Answer:
+        words = 3
+
+    @dataclasses.dataclass
+    class Nothing:
+        def words(self) -> int:
+            return 3
+
+    with pytest.raises(NotCanonical, match="`words: TYPE`"):
+        to_json([Answer()])
+    assert to_json([Nothing()]) == [{}]
