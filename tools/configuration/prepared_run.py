@@ -37,6 +37,7 @@ from refold.tools.contract.policy import with_companions
 from refold.tools.contract.tool_types import with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.dispatch_subagents import subagents_tool
+from refold.tools.delegation.shipped import MAKERS
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
@@ -252,6 +253,7 @@ class _Shelf:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
         makers: dict[str, Callable[[], tuple[Tool, ...]]] = {
+            **MAKERS,
             "subagent": self._subagent,
             "subagent_dispatch": self._dispatching,
             "dispatch_subagent": self._prompting,
