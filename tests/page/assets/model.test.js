@@ -1,7 +1,7 @@
 /** The pure functions of the page: what a query finds, what changes, where one is. `node --test`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { stateAt } from "../../../src/refold/page/assets/data.js";
+import { stateAt, statusOf } from "../../../src/refold/page/assets/data.js";
 import * as model from "../../../src/refold/page/assets/model.js";
 import * as words from "../../../src/refold/page/assets/words.js";
 import { lexer } from "../../../src/refold/page/assets/vendor/marked.js";
@@ -120,4 +120,19 @@ test("the lexer keeps markup as text", () => {
 test("the state after an entry is that of all before it", () => {
 	const { before, changed, after } = stateAt([{ a: 1, b: 1 }, { b: 2 }, { a: 3 }], 1);
 	assert.deepEqual([before.get("b"), changed, after.get("a"), after.get("b")], [1, [["b", 2]], 1, 2]);
+});
+
+test("agents are parallel only if their times overlap", () => {
+	const at = (from, to) => agent(`${from}`, "lead", [], { interval: [from, to], duration_ms: 0 });
+	assert.equal(model.areParallel([at(0, 5), at(5, 9)]), false);
+	assert.equal(model.areParallel([at(6, 9), at(0, 8), at(1, 2)]), true);
+	assert.equal(model.areParallel([at(0, null), at(7, 8)]), true);
+	assert.equal(model.areParallel([at(0, 5)]), false);
+	assert.match(model.timeOf(at(100, 263)), /163/);
+});
+
+test("the status of an answer on the wire is that of HTTP", () => {
+	const wire = (status) => ({ kind: "x-refold.wire", data: { status } });
+	assert.deepEqual([200, 429].map((each) => statusOf(wire(each))), ["", "error"]);
+	assert.equal(statusOf({ kind: "tool.returned", data: { status: "ok" } }), "ok");
 });

@@ -6,6 +6,7 @@ import {
 	failedIn,
 	groups,
 	index,
+	areParallel,
 	isBad,
 	isRed,
 	nameOf,
@@ -224,7 +225,7 @@ function Cards({ agents }) {
 			"p.row",
 			h(Icon, { name: "agent" }),
 			h("b", count(agents.length, "subagent")),
-			h("span.soft", [agents.length > 1 ? "in parallel" : "", whole].filter(Boolean).join(" · ")),
+			h("span.soft", [areParallel(agents) ? "in parallel" : "", whole].filter(Boolean).join(" · ")),
 			bad ? h("span.bad", `${bad} with failures`) : null,
 		),
 		h(

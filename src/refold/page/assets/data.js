@@ -277,12 +277,14 @@ export function summary(e) {
 }
 
 /** How what an entry tells of ended, if it tells of an end. @param {Entry} e */
-export const statusOf = (e) =>
-	String(
-		e.data.outcome?.status ??
-			e.data.status ??
-			(e.kind === "limit.hit" ? "limit" : e.kind === "effect.cancelled" ? "cancelled" : ""),
+export function statusOf(e) {
+	const status = e.data.outcome?.status ?? e.data.status;
+	// An answer on the wire has the number of HTTP.
+	if (typeof status === "number") return status < 400 ? "" : "error";
+	return String(
+		status ?? (e.kind === "limit.hit" ? "limit" : e.kind === "effect.cancelled" ? "cancelled" : ""),
 	);
+}
 
 // --- causes and states -----------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ export function DifferencePage({ run, fault, drawer }) {
 	const found = `${count(diff.causes.length, "cause")} of ${count(diff.count, "difference")}`;
 	const title = diff.error ? "They cannot be compared" : diff.identical ? "No difference" : found;
 	const command = `refold diff ${run.path} ${diff.other.path}`;
+	const [one, other] =
+		run.name === diff.other.name ? [run.path, diff.other.path] : [run.name, diff.other.name];
 	const sums = Object.entries(diff.table).map(([name, pair]) => {
 		const [a, b] = pair.map(FORMS[name] ?? number);
 		return h(
@@ -98,7 +100,7 @@ export function DifferencePage({ run, fault, drawer }) {
 			{ key: "sums", label: "Sums" },
 			h(
 				"div.row",
-				h("h2", `${title}: ${run.name} ↔ ${diff.other.name}`),
+				h("h2", `${title}: ${one} ↔ ${other}`),
 				h("span.grow"),
 				h(Copy, { text: command, what: "the command that compares them", label: "Command" }),
 			),

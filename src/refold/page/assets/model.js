@@ -41,8 +41,20 @@ export const nameOf = (agent) =>
 	agent ? `${agent.name || "rejected"}${agent.number ? ` #${agent.number}` : ""}` : "";
 
 /** How long it ran, in words; empty if that is not known. @param {Agent} agent */
-export const timeOf = (agent) =>
-	agent.duration_ms === null || agent.status === "rejected" ? "" : duration(agent.duration_ms * 1000);
+export function timeOf(agent) {
+	if (agent.duration_ms === null || agent.status === "rejected") return "";
+	const [from, to] = agent.interval;
+	return duration(from === null || to === null ? agent.duration_ms * 1000 : to - from);
+}
+
+/** Whether two of the agents were at work at the same time. @param {Agent[]} agents */
+export function areParallel(agents) {
+	const spans = agents.map((agent) => agent.interval).filter(([from]) => from !== null);
+	spans.sort((a, b) => Number(a[0]) - Number(b[0]));
+	return spans.some(
+		([from], i) => i > 0 && Number(from) < Math.max(...spans.slice(0, i).map(([, to]) => to ?? Infinity)),
+	);
+}
 
 /** How many calls and requests of an agent failed. @param {Agent} agent */
 export const failedIn = (agent) =>

@@ -512,12 +512,7 @@ class Outline extends Component {
 							h(Sign, { status: each.status, warn: each.status === "completed" && isRed(each) }),
 							h("span.name.cut", said(nameOf(each)), bad ? h("span.bad", ` ·${bad}`) : null),
 							hasCost && h("span.cost", { title: each.usage.spent }, cents(each.cost)),
-							h(
-								"span.took",
-								each.duration_ms === null || each.status === "rejected"
-									? ""
-									: duration(each.duration_ms * 1000),
-							),
+							h("span.took", timeOf(each)),
 						],
 					};
 				},

@@ -143,7 +143,7 @@ export function RunsPage({ runs }) {
 				h("span.num.sub", "Failed"),
 				h("span.num.sub", "Files"),
 				h("span.num.cost", "Cost"),
-				h("span.num.time", "Time"),
+				h("span.num.ran", "Time"),
 				h("span.num.sub", "Started"),
 			),
 			h(List, {
@@ -202,7 +202,7 @@ export function RunsPage({ runs }) {
 							h("span.num.sub", run.files ? number(run.files) : ""),
 							h("span.num.cost", run.cost ?? (run.cost_usd_micros ? money(run.cost_usd_micros) : "")),
 							h(
-								"span.num.time",
+								"span.num.ran",
 								run.duration_ms === null || run.duration_ms === undefined
 									? ""
 									: duration(run.duration_ms * 1000),
