@@ -220,7 +220,7 @@ def test_a_folder_that_cannot_be_restored_runs_nothing(scene: Scene) -> None:
     """What is missing is named, with code 2."""
     shutil.rmtree(scene.project / ".git")
     env = {name: os.environ[name] for name in ("HOME", "PATH")}
-    words = ["replay", scene.log, "--", "touch", scene.top / "ran"]
+    words = ["replay", scene.log, "--yes", "--", "touch", scene.top / "ran"]
     done = refold_here(*words, folder=scene.top, environment=env)
 
     assert done.exit_code == 2
