@@ -115,7 +115,8 @@ def cause_of(
 def causes(found: Iterable[Leaf], *, spread: bool = False) -> tuple[DiffCause, ...]:
     """Return the causes of differences, which are in the order of time.
 
-    With `spread`, a difference can lead to later ones: in its run, in runs that were started
+    With `spread`, a difference can lead to later ones: to the result of its call and to all results
+    in its run, to requests of a run that got something different, in runs that were started
     differently, or if they repeat its words. In a replay it cannot: each run gets recorded results.
     """
     groups: dict[Hashable, list[DiffCause]] = {}
@@ -124,7 +125,7 @@ def causes(found: Iterable[Leaf], *, spread: bool = False) -> tuple[DiffCause, .
     for leaf in found:
         one = leaf.as_cause()
         key = one.key
-        known = earlier.explains(one, is_alike=key in groups) if spread else None
+        known = earlier.explains(one) if spread and key not in groups else None
         if known is None:
             groups.setdefault(key, []).append(one)
             follows[key] += one.follows
@@ -142,24 +143,35 @@ def causes(found: Iterable[Leaf], *, spread: bool = False) -> tuple[DiffCause, .
     )
 
 
+_GOT: Final = {
+    "header", "input", "result", "name", "kind", "order", "only_in_a", "only_in_b",
+}  # fmt: skip
+"""Categories of differences after which a run knows something different.  After a different request
+with the same result it does not, so that no later request can follow from it."""
+
+
 class _Earlier:
     """The differences so far, by what they can lead to."""
 
     def __init__(self) -> None:
+        self._calls: dict[str, Hashable] = {}
+        """The first cause at each call; if it started a run, all in that run may follow from it."""
         self._runs: dict[str, Hashable] = {}
-        """The first cause in each run, and below each call."""
+        """The first cause in each run, from which results may follow."""
+        self._got: dict[str, Hashable] = {}
+        """The first cause for which each run got something different."""
         self._words: dict[tuple[str, str], Hashable] = {}
 
-    def explains(self, one: DiffCause, *, is_alike: bool) -> Hashable:
+    def explains(self, one: DiffCause) -> Hashable:
         """Return the key of the cause that may explain a difference, or `None`."""
+        in_run = self._runs if one.what in ("result", "retry") else self._got
         path = one.run.split(" > ")
         starts = (" > ".join(path[:depth]) for depth in range(2, len(path) + 1))
-        known = next((self._runs[each] for each in (one.run, *starts) if each in self._runs), None)
-        said = dict.fromkeys(changed_words(each) for each in one.differences)
-        if known is None and not is_alike and said:
-            repeated = [self._repeated(each) for each in said]
-            return repeated[0] if all(repeated) else None
-        return known
+        calls = (self._calls.get(each) for each in (one.where, *starts))
+        if (known := next(filter(None, (in_run.get(one.run), *calls)), None)) is not None:
+            return known
+        repeated = [self._repeated(each) for each in map(changed_words, one.differences)]
+        return repeated[0] if repeated and all(repeated) else None
 
     def _repeated(self, words: tuple[str, str]) -> Hashable:
         """Return the key of a cause whose changed words are these, or are inside of these."""
@@ -171,8 +183,10 @@ class _Earlier:
 
     def add(self, one: DiffCause, key: Hashable) -> None:
         self._runs.setdefault(one.run, key)
+        if one.what in _GOT:
+            self._got.setdefault(one.run, key)
         if one.where != one.run:
-            self._runs.setdefault(one.where, key)
+            self._calls.setdefault(one.where, key)
         for each in one.differences:
             self._words.setdefault(changed_words(each), key)
 

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,25 +115,39 @@ def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:
     assert (cause["a"], cause["b"]) == (None, [_ids(document)[1], 3])
 
 
-def test_equal_differences_are_one_cause_and_others_stand_beside_it(tmp_path: Path) -> None:
-    """Many runs in which the same words changed, three in each of which others did."""
+@tool(effect="pure")
+def note(x: int) -> None:
+    """Keep a number, and return the same for each."""
 
-    def program(x: int) -> Any:
-        async def reader(run: Run, number: int) -> None:
-            await run.tool("double", x=x if number <= 17 else x + number)
 
-        async def lead(run: Run, _input: None) -> None:
-            for number in range(1, 21):
-                await run.delegate(Delegation(program=reader, agent="reader", input=number))
+def _noting(folder: Path, numbers: list[int], *, in_children: bool) -> Path:
+    """Record a run that notes numbers one after the other, or has a child note each."""
 
-        return lead
+    async def reader(run: Run, number: int) -> None:
+        await run.tool("note", x=numbers[number])
 
-    logs = [
-        record(program(x), None, log=tmp_path / f"{x}.jsonl", tools=[double]).log for x in (50, 700)
-    ]
-    causes = page(*logs).document["diff"]["causes"]
+    async def lead(run: Run, _input: None) -> None:
+        for at, number in enumerate(numbers):
+            if in_children:
+                await run.delegate(Delegation(program=reader, agent="reader", input=at))
+            else:
+                await run.tool("note", x=number)
 
-    assert [len(each["alike"]) for each in causes] == [16, 0, 0, 0]
+    return record(lead, None, log=folder / f"{numbers[0]}.jsonl", tools=[note]).log
+
+
+@pytest.mark.parametrize("in_children", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_90_equal_differences_are_one_cause_and_3_others_stand_beside_it(
+    tmp_path: Path, *, in_children: bool
+) -> None:
+    others = {20: 1, 50: 2, 80: 3}
+    before = _noting(tmp_path, [50] * 93, in_children=in_children)
+    now = [700 + others.get(at, 0) for at in range(93)]
+    found = page(before, _noting(tmp_path, now, in_children=in_children)).document["diff"]
+
+    assert found["count"] == 93
+    assert [len(each["alike"]) for each in found["causes"]] == [89, 0, 0, 0]
+    assert [each["follows"] for each in found["causes"]] == [0, 0, 0, 0]
 
 
 def test_two_runs_that_are_the_same_have_no_cause(tmp_path: Path) -> None:
