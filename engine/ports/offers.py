@@ -1,5 +1,6 @@
 """How a log names the tools that a run was given."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from refold.engine.encoding import digest
@@ -13,6 +14,15 @@ def is_ours(tool: Tool | None) -> bool:
     """Return whether Refold ships the tool: its definition may change from release to release."""
     code = getattr(tool, "handler", None) or getattr(tool, "__wrapped__", None)
     return str(getattr(code, "__module__", "")).startswith("refold.tools.")
+
+
+def chosen_tools(names: Iterable[str], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tools with these names, each with its `companions`; unknown names are left out."""
+    chosen: dict[str, Tool] = {}
+    for tool in (tools[name] for name in names if name in tools):
+        comes_with = (one for one in getattr(tool, "companions", ()) if one in tools)
+        chosen |= {tool.name: tool} | {one: tools[one] for one in comes_with}
+    return chosen
 
 
 def offer_of(tool: Tool) -> dict[str, Any]:

@@ -56,6 +56,7 @@ from refold.engine.errors import (
     ToolUnknown,
 )
 from refold.engine.events.outcome import Report, artifact_of
+from refold.engine.ports.offers import chosen_tools
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
 
@@ -285,13 +286,17 @@ class _AsRecorded:
 
 
 def offered_tools(run: Run, names: Sequence[str] | None) -> dict[str, Tool]:
-    """Return the tools that the model may call, in the order in which it is shown them."""
+    """Return the tools that the model may call, by name, in the order in which it is shown them.
+
+    Raises:
+        ToolUnknown: the run does not have one of the names.
+    """
     known = {tool.name: tool for tool in run.tools}
     for name in names or ():
         if name not in known:
             raise ToolUnknown(name, tuple(known))
-    chosen = sorted(known if names is None else set(names))
-    return {name: cast("Tool", _AsRecorded(known[name])) for name in chosen}
+    chosen = known if names is None else chosen_tools(names, known)
+    return {name: cast("Tool", _AsRecorded(chosen[name])) for name in sorted(chosen)}
 
 
 @attrs.frozen

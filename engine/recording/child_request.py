@@ -9,6 +9,7 @@ from typing import Any
 from refold.engine.log.names import child_path
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import RunChild
+from refold.engine.ports.offers import chosen_tools
 from refold.engine.ports.ports import (
     ChildRequest,
     Identity,
@@ -67,5 +68,4 @@ def child_request(
 def _offered(delegation: Delegation, tools: Mapping[str, Tool]) -> dict[str, Tool]:
     """Return the tools above that the delegation lets through, and its own, which go first."""
     names = tools if delegation.tools is None else delegation.tools
-    passed = {name: tools[name] for name in names if name in tools}
-    return passed | by_name(delegation.own_tools)
+    return chosen_tools(names, tools) | by_name(delegation.own_tools)

@@ -203,6 +203,8 @@ class KernelTool(Value):
     """How a process of its own makes it; `None` if it cannot."""
     effect: EffectClass = "changes"
     """The calls that it makes declare their own effects."""
+    companions: tuple[str, ...] = ()
+    """Tools of the same run that come with it, by name: `spawn_await` with `spawn`."""
     children: Children | None = None
     """What all children that it starts need: a run is refused that lacks some of it."""
     unreachable: str = ""

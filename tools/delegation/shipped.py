@@ -202,6 +202,7 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         approval=getattr(tool, "approval", False),
         tell=getattr(tool, "tell", None),
         measured=getattr(tool, "measured", ()),
+        companions=POLICIES.get(name, ()),
         reference=Reference(__name__, "as_offered", definition),
         stands_in=True,
     )

@@ -28,6 +28,7 @@ from refold.engine.ports.ports import Reference
 from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run, memory_of
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory
+from refold.tools.contract.policy import POLICIES
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (
     ChildEnd,
@@ -131,6 +132,7 @@ class SpawnTool(DelegationTool):
                 "its result with spawn_await."
             ),
             parameters=_spawn_schema(options),
+            companions=POLICIES[_SPAWN],
         )
 
 

@@ -416,6 +416,42 @@ def test_no_child_is_offered_what_its_depth_forbids(name: str, depth: int, tmp_p
     assert "read_file" in offered
 
 
+POET = AgentDef(id="poet", name="poet", description="Writes.", tools=("spawn",))
+NAMING: dict[str, tuple[list[Tool], dict[str, Any], list[Any]]] = {
+    "input": ([], {"tools": ["spawn"]}, []),
+    "options": (
+        subagents("dispatch_subagents", tools=["spawn"]), {},
+        [{"name": "dispatch_subagents", "arguments": {"tasks": [{"objective": "x"}]}}],
+    ),
+    "file": (
+        subagents("subagent_dispatch", agents=[POET]), {},
+        [{"name": "subagent_dispatch", "arguments": {"agent_id": "poet", "task": "x"}}],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", NAMING)
+def test_who_is_given_spawn_can_wait_for_its_jobs(way: str, tmp_path: Path) -> None:
+    """By an agent's input, by the options of a delegation tool, and by an agent's file."""
+    starters, own, replies = NAMING[way]
+    offered: dict[str, set[str]] = {}
+
+    def answer(request: Any) -> Any:
+        name = request.parameters["agent"]
+        is_first = name not in offered
+        offered[name] = {tool.name for tool in request.tools}
+        return replies[0] if replies and name == "agent" and is_first else "ok"
+
+    given: dict[str, Any] = {"log": tmp_path / "run.jsonl", "model": FunctionModel(answer)}
+    refold.record(
+        "agent", {"agent": own, "task": "x"}, tools=[*starters, *subagents("spawn")], **given
+    )
+
+    last = list(offered.values())[-1]
+    assert {"spawn", "spawn_await"} <= last
+    assert refold.reexecute(tmp_path / "run.jsonl").identical
+
+
 def test_a_model_sees_which_prompts_there_are() -> None:
     """Those that are registered when the run begins."""
     registry = PromptRegistry()
