@@ -142,7 +142,7 @@ LISTS: Final[dict[str, tuple[Collection[str], Collection[str]]]] = {
     ),
     "§13.13, modes": ([*_rows("**§13.13 Modes**", "`--refold-accept`"), "accept"], get_args(Mode)),
     "§14.1, commands": (
-        _quoted("**§14.1 Commands.**", "Wherever"),
+        _quoted("**§14.1 Commands.**", "A LOG that"),
         command_line.list_commands(click.Context(command_line)),
     ),
     "§14.2, exit codes": (_rows("**§14.2 Exit codes.**", "**§14.3"), {*map(str, _CODES)}),

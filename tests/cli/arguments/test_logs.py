@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
@@ -84,11 +83,6 @@ def test_what_fails_over_a_log_that_is_nonsense_is_told_as_damage(
 
     with pytest.raises(LogDamaged, match="hash"), opened_log(log):
         raise TypeError("over an entry")
-
-
-def test_a_folder_is_no_log_and_says_what_lists_it(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match=f"{tmp_path} is a folder: refold ls {tmp_path}"):
-        opened_log(tmp_path).__enter__()
 
 
 @pytest.mark.parametrize("bytes_kept", [0, 2, 300])

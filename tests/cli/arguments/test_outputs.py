@@ -127,7 +127,7 @@ LOGS: Final[dict[tuple[str, str], Row]] = {
 READ: Final = {
     ("explore", "log"), ("export", "logs"), ("export", "--diff"), ("fork", "log"),
     ("replay", "logs"), ("resume", "log"),
-    ("show", "log"), ("verify", "logs"),
+    ("show", "logs"), ("verify", "logs"),
     ("verify", "--trust"), ("why", "log"),
     ("files", "log"),
     ("sign", "--key"),

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.run_names import RUN, RUNS
 from refold.cli.group import COMMANDS, refold
 from refold.engine.runners.recording import record
 from tests.support.stores import leading, record_run
@@ -189,7 +189,7 @@ def test_every_command_with_a_log_is_tested() -> None:
         name
         for name, module in commands.items()
         for each in module.command.params
-        if isinstance(each.type, type(RUN)) and name != "pull"
+        if isinstance(each.type, type(RUNS)) and name != "pull"
     }
 
     assert taking == {line.split()[0] for line in (*_ON_A_LOG, *_REFUSING)} | _APART.keys()

@@ -227,7 +227,7 @@ def test_a_packed_log_is_only_read(asked: Path, tmp_path: Path, invoke: Invoke) 
 
     assert (packed.exit_code, folder.exit_code) == (2, 2)
     assert "is packed and cannot be resumed: unzip it first" in packed.stderr
-    assert f"{tmp_path} is a folder: refold ls {tmp_path}" in folder.stderr
+    assert f"{tmp_path} is a folder with 2 runs" in folder.stderr
 
 
 def test_ask_asks_at_the_terminal(asked: Path, invoke: Invoke) -> None:

@@ -49,7 +49,7 @@ def test_an_option_of_the_tree_is_refused_without_it(
 
 
 @pytest.mark.parametrize("words", ["export --to html", "export --to refold", "show", "show --at 1"])
-def test_a_folder_is_no_log(
+def test_a_folder_without_runs_is_refused(
     words: str, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_a_folder_is_no_log(
         said = invoke(*words.split(), folder)
 
         assert said.exit_code == 2
-        assert f"{folder} is a folder: refold ls {folder}" in said.stderr
+        assert f"{folder} is a folder with no run; to list: refold ls {folder}" in said.stderr
 
 
 def test_details_add_limits_tools_and_files(survey_log: Path, invoke: Invoke) -> None:

@@ -81,8 +81,10 @@ def test_another_head_than_the_one_kept_elsewhere_is_found(log: Path, invoke: In
     assert invoke("verify", log, log, "--heads", head).exit_code == 2
 
 
-def test_several_logs_make_one_document(log: Path, invoke: Invoke) -> None:
-    document = json.loads(invoke("verify", log, log, "--json").stdout)
+def test_several_logs_make_one_document(log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    packed = pack(log, tmp_path / "packed.refold")
+
+    document = json.loads(invoke("verify", log, packed, "--json").stdout)
 
     assert len(document["logs"]) == 8
     assert document["intact"]

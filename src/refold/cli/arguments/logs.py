@@ -178,14 +178,10 @@ def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
     reported as damage, if `verify` finds any; else it is a fault of ours.
 
     Raises:
-        UsageError: it is a folder.
         LogMissing: the file does not exist.
         LogUnsupported: it is a different kind of archive, or an incomplete packed log.
         LogDamaged: the block failed over data that does not fit its kind.
     """
-    if isinstance(given, Path) and given.is_dir():
-        line = output.command("ls", given)
-        raise click.UsageError(f"{output.shown_path(given)} is a folder: {line}")
     with holding(), _readable(given) as path:
         log = OpenedLog(path, given)
         try:

@@ -1,4 +1,4 @@
-"""The types of arguments that name a run: a file, `@last`, how its name begins, a store's URL.
+"""The types of arguments that name runs: a file, a folder, `@last`, a name's begin, a store's URL.
 
 Rules: CONTRACT.md §14.1.
 """
@@ -20,10 +20,12 @@ from refold.store.place import StoredRun, stored_run
 _AT: Final = re.compile(r"@(?:last|-([1-9][0-9]{0,5}))")
 """The newest root run of a folder, or the second newest, `@-2`."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_NAMED: Final = 3
+"""Runs of a folder that are named where one is needed."""
 
 
-class _Run(UserPath):
-    """The type of an argument that names a run: a file, a URL, `@last`, `@-2`, or a name's begin.
+class _Runs(UserPath):
+    """The type of an argument that names a run, as `_Run` does, or a folder of runs.
 
     A run in a store is fetched into a private folder, which is removed when the command ends. What
     people read names the URL (`output.shown_path`). Rules: CONTRACT.md §4.8.
@@ -88,11 +90,44 @@ def _nearest(path: Path) -> str:
     return output.shown_path(names[near[0]]) if near else ""
 
 
+class _Run(_Runs):
+    """The type of an argument that names one run: a file, a URL, `@last`, `@-2`, a name's begin.
+
+    A folder is its only run.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of the run."""
+        return one_run(super().convert(value, param, ctx))
+
+
+def one_run(path: Path) -> Path:
+    """Return a run; of a folder, its only one.
+
+    Raises:
+        UsageError: the folder has none, or several.
+    """
+    if not path.is_dir():
+        return path
+    from refold.cli.arguments.run_list import listed_runs  # noqa: PLC0415 - if it is asked
+
+    shown, runs = output.shown_path(path), listed_runs(path)
+    runs = [each for each in runs if each.status != "unreadable"] or runs
+    if len(runs) == 1:
+        output.hint(f"{shown} is a folder with one run: {runs[0].log}")
+        return runs[0].path
+    newest = few([each.log for each in reversed(runs)], _NAMED)
+    has = f"{len(runs)} runs ({newest}): name one; to list them" if runs else "no run; to list"
+    raise click.UsageError(f"{shown} is a folder with {has}: {output.command('ls', path)}")
+
+
 RUN: Final = _Run(path_type=Path)
 """The type of a LOG argument that is read."""
+RUNS: Final = _Runs(path_type=Path)
+"""The type of a LOG argument that may be a folder of runs, too."""
 
 
-class _Place(_Run):
+class _Place(_Runs):
     """The type of an argument that is a run, a folder or the URL of a store."""
 
     def _stored(self, run: StoredRun, ctx: click.Context | None) -> StoredRun:
@@ -104,7 +139,7 @@ PLACE: Final = _Place(path_type=Path)
 """The type of an argument that may be the URL of a store, too."""
 
 
-class _Own(_Run):
+class _Own(_Runs):
     """The type of an argument that names a run that the command changes."""
 
     def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path:

@@ -11,7 +11,7 @@ import click
 
 from refold.cli.arguments.logs import file_option, json_option, opened_log
 from refold.cli.arguments.outputs import force_option, output_file
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.run_names import RUN, RUNS, one_run
 from refold.cli.commands.export_pack import HARMLESS, export_pack
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE
@@ -62,7 +62,7 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 
 
 @click.command("export", epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
+@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option(
     "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
 )
@@ -132,12 +132,9 @@ def command(
         raise click.UsageError(
             "-o - and --json both print to standard output: use only one of them"
         )
-    log, *more = logs
-    if to != "parquet" and (more or log.is_dir()):
-        shown = output.shown_path(log)
-        folder = f"{shown} is a folder: {output.command('ls', log)}"
-        why = folder if log.is_dir() else "only --to parquet takes several"
-        raise click.UsageError(f"--to {to} takes one LOG; {why}")
+    if to != "parquet" and len(logs) > 1:
+        raise click.UsageError(f"--to {to} takes one LOG; only --to parquet takes several")
+    log = logs[0] if to == "parquet" else one_run(logs[0])
     target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
     if is_printed and to in ("parquet", "refold"):
         raise click.UsageError(f"--to {to} cannot write to standard output: pass a name with -o")

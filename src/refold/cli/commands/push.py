@@ -7,7 +7,7 @@ import click
 
 from refold.cli.arguments.logs import heads_option, json_option
 from refold.cli.arguments.moving import listed_contents, tell_moved
-from refold.cli.arguments.run_names import PLACE, RUN
+from refold.cli.arguments.run_names import PLACE, RUNS
 from refold.cli.output import output
 from refold.cli.output.pages import page
 from refold.store.place import StoredRun
@@ -26,7 +26,7 @@ run has its name or because it is running · 3 a run is damaged or has no end.
 
 
 @click.command("push", epilog=page(_PAGE))
-@click.argument("runs", metavar="RUN…", type=RUN, nargs=-1, required=True)
+@click.argument("runs", metavar="RUN…", type=RUNS, nargs=-1, required=True)
 @click.argument("store", metavar="URL", type=PLACE)
 @heads_option
 @click.option(

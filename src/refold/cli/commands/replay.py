@@ -30,7 +30,7 @@ from refold.cli.arguments.logs import (
 )
 from refold.cli.arguments.outputs import output_option
 from refold.cli.arguments.rehearsals import replayed, run_of
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.replay_live import replay_live
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
@@ -73,7 +73,7 @@ refused), 0.
 
 
 @click.command("replay", cls=WithCommand, epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG…", type=RUN, nargs=-1, required=True)
+@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True, cls=OfPrograms,
     help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
@@ -156,6 +156,9 @@ def command(
     in a sandbox.  --yes skips both.
     """
     again = command_given()
+    is_live = all_live or not live.is_all_recorded
+    if len(logs) == 1 and (again is not None or is_live or tripwire):
+        logs = (one_run(logs[0]),)
     is_one = len(logs) == 1 and not logs[0].is_dir()
     if again is not None:
         if not is_one:
@@ -167,7 +170,6 @@ def command(
         return replay_foreign(logs[0], again, **how, **foreign.passed())
     import_from_here(None, *programs)
     volatile = parts_of(foreign.volatile)
-    is_live = all_live or not live.is_all_recorded
     if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
         option = "live calls need" if is_live else "--tripwire needs"
         raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")

@@ -1,6 +1,7 @@
 """`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
 
 import contextlib
+from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,8 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, continuing, json_option, opened_log
-from refold.cli.arguments.run_names import RUN
+from refold.cli.arguments.run_list import runs_of
+from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.show_entries import show_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -61,7 +63,7 @@ _WORDS: Final = {
 
 
 @click.command("show", epilog=page(_PAGE))
-@click.argument("log", type=RUN)
+@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
 @click.option(
     "-n", "count", type=click.IntRange(min=1), metavar="N",
@@ -115,7 +117,7 @@ _WORDS: Final = {
 @json_option
 def command(
     *,
-    log: Path,
+    logs: tuple[Path, ...],
     is_priced: bool,
     is_events: bool,
     is_files: bool,
@@ -135,8 +137,8 @@ def command(
     """Show the delegation tree of a run, and the status of each subagent.
 
     LOG can be a child's log, such as runs/audit.2.jsonl, or a log in a store,
-    such as s3://bucket/audits/audit.jsonl; with --failed or --notable, also a
-    folder, to show that part of all of its runs.
+    such as s3://bucket/audits/audit.jsonl.  With --failed or --notable, it can
+    be a folder or several logs, to show that part of all of these runs.
     """
     lists = (is_events, is_files, is_effects, *(each is not None for each in (entry, number, at)))
     whole = details or is_failed or is_notable or is_priced
@@ -152,8 +154,13 @@ def command(
     }
     for why in (why for why, is_refused in refused.items() if is_refused):
         raise click.UsageError(why)
-    if log.is_dir() and (is_failed or is_notable) and not output.is_json():
-        return _folder(log, failed=is_failed, notable=is_notable)
+    if (len(logs) > 1 or logs[0].is_dir()) and (is_failed or is_notable):
+        if output.is_json():
+            raise click.UsageError("--json shows one run")
+        return _parts(logs, failed=is_failed, notable=is_notable)
+    if len(logs) > 1:
+        raise click.UsageError("to show several runs, add --failed or --notable")
+    log = one_run(logs[0])
     if at is not None:
         from refold.cli.commands import show_state  # noqa: PLC0415 - few ask for it
 
@@ -185,12 +192,10 @@ def command(
     return FINE
 
 
-def _folder(folder: Path, *, failed: bool, notable: bool) -> int:
-    """Show the failed or notable part of each run of a folder; a damaged run is a line."""
-    from refold.cli.arguments.run_list import listed_runs  # noqa: PLC0415 - few ask for it
-
+def _parts(logs: Iterable[Path], *, failed: bool, notable: bool) -> int:
+    """Show the failed or notable part of each run; a damaged run is a line."""
     code, count = FINE, 0
-    for run in listed_runs(folder):
+    for run in runs_of(logs):
         try:
             with opened_log(run.path) as opened:
                 tree = OpenedRun(opened.path).tree

@@ -1,6 +1,6 @@
 """`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5).
 
-A log is described in full; for a folder, each root log is a row, with its problems below.
+One log is described in full; of several, each root log is a row, with its problems below.
 """
 
 import os
@@ -108,17 +108,17 @@ def command(
     LOG can also be a folder, to check all root logs below it, or the URL of a store, to check all
     of its runs.
     """
-    is_many = any(map(_is_folder, logs))
+    is_many = len(logs) > 1 or _is_folder(logs[0])
     kept = _Kept.of(heads)
     for option, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
-        if value and (is_many or len(logs) > 1):
+        if value and is_many:
             raise click.UsageError(f"{option} needs exactly one LOG")
-    if out is not None and isinstance(logs[0], Path) and not _is_folder(logs[0]):
+    if out is not None and isinstance(logs[0], Path):
         _refuse_without_entries(logs[0])
     if is_many:
         found = _all_below(logs, kept, trust)
     else:
-        found = [_one(log, kept, trust, is_salvaged=out is not None) for log in logs]
+        found = [_one(logs[0], kept, trust, is_salvaged=out is not None)]
     if write_heads is not None:
         folders = [each for each in logs if isinstance(each, Path) and each.is_dir()]
         write_heads.write(b"".join(_kept_head(each, folders) for each in found if each.is_fine))
