@@ -11,7 +11,6 @@ import errno
 import hashlib
 import mmap
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -110,13 +109,15 @@ def add_pack(folder: Path, source: Path) -> Path:
     Raises:
         OSError: it could not be written, or the folder is a link.
     """
+    from shutil import copyfileobj  # noqa: PLC0415 - it loads compressors, and who reads copies nothing
+
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(folder))
     number = max((int(one.stem) for one in _packs_in(folder)), default=-1) + 1
     added = folder / f"{number}.pack"
     with source.open("rb") as file, placed(added, replaces=False) as made:
-        shutil.copyfileobj(file, made)
+        copyfileobj(file, made)
     return added
 
 

@@ -10,7 +10,6 @@ a replay makes the same bytes without writing any. The rules are CONTRACT.md §3
 import contextlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -300,8 +299,10 @@ def remove_all(paths: Iterable[Path]) -> None:
     Raises:
         OSError: one cannot be removed; those after it stay.
     """
+    from shutil import rmtree  # noqa: PLC0415 - it loads compressors, and who reads removes nothing
+
     for path in paths:
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

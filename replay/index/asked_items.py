@@ -5,13 +5,15 @@ its identity besides its call key: kind, name, arguments.
 """
 
 import functools
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode_key
 from refold.engine.events.call_key import parts_of, scope_of
-from refold.engine.loop.loop import Timer
+
+if TYPE_CHECKING:  # who only reads logs loads no loop
+    from refold.engine.loop.loop import Timer
 
 _NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
@@ -112,7 +114,7 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
     return Item(short, name, _arguments(short, data), call or "", seq)
 
 
-def timer_of(timer: Timer) -> Item:
+def timer_of(timer: "Timer") -> Item:
     """Return the item of a timer."""
     return Item("timer", "", {"length_us": timer.length_us}, timer.key)
 

@@ -24,7 +24,6 @@ from refold.replay.index.asked_items import is_asked, named
 from refold.replay.index.chains import Chains
 from refold.replay.index.kept_folds import LogFold
 from refold.replay.index.times import LogTimes, origin_of
-from refold.replay.observed.titles import place_in
 
 if TYPE_CHECKING:  # with all that a watched command needs
     from refold.engine.observed.profile import Profile
@@ -200,11 +199,19 @@ class LogTurns(LogFold):
             chains=self._chains,
             end=self._chains.after(data["predecessor"], data["added"]),
             scope=scope_of(call),
-            place=place_in(data["parameters"]),
+            place=self._place(data["parameters"]),
         ).since(self._last.get(scope_of(call)))
         known.append(turn)
         self._last[turn.scope] = self._open[call] = turn
         self._around |= dict.fromkeys(with_above(turn.scope), turn)
+
+    def _place(self, parameters: Mapping[str, Any]) -> str:
+        """Return the method and path of a watched command's request; only these name a place."""
+        if self._profile is None:
+            return ""
+        from refold.replay.observed.titles import place_in  # noqa: PLC0415 - loads the wire formats
+
+        return place_in(parameters)
 
     def _step(self, agent: str, entry: Entry, data: Mapping[str, Any], at: int) -> None:
         call, kind = entry.call or "", entry.kind

@@ -283,11 +283,16 @@ def test_a_run_is_recorded_verified_and_replayed_with_nothing_else_there(tmp_pat
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-def test_output_that_is_piped_loads_no_terminal_no_cattrs_and_no_archives(tmp_path: Path) -> None:
+_ABSENT = {"rich", "cattrs", "zipfile", "tempfile", "asyncio", "shutil", "refold.engine.observed"}
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "ls"])
+def test_who_reads_a_log_loads_what_it_needs(tmp_path: Path, command: str) -> None:
+    """No terminal if it is piped, no archives, no loop, nothing of watched commands."""
     recording = refold.record(lambda _run, _input: None, log=tmp_path / "run.jsonl")
-    then = "assert not {'rich', 'cattrs', 'zipfile', 'tempfile'} & sys.modules.keys()"
+    then = f"assert not {_ABSENT} & sys.modules.keys()"
     code = f"import sys, refold.cli as c\ntry: c.main()\nfinally: {then}"
-    words: list[str | Path] = [sys.executable, "-c", code, "verify", recording.log]
+    words: list[str | Path] = [sys.executable, "-c", code, command, recording.log]
 
     ran = run(words, capture_output=True, text=True, check=False)
 

@@ -5,7 +5,6 @@ command raises, or returns its code. A traceback is shown for a fault of Refold 
 `--log-level debug`. Rules: CONTRACT.md §14.
 """
 
-import difflib
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -90,10 +89,12 @@ def _print_usage(error: click.ClickException) -> None:
 
 def _meant(given: str, known: Iterable[str]) -> list[str]:
     """Return the option that was probably meant: it begins alike, or is nearly the same."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only to complain
+
     word = given.lstrip("-")
     names = [each.lstrip("-") for each in known]
     alike = [each for each in names if each[:_ALIKE] == word[:_ALIKE]]
-    found = difflib.get_close_matches(word, alike or names, 1, 0.6 if alike else 0.8)
+    found = get_close_matches(word, alike or names, 1, 0.6 if alike else 0.8)
     return [f"--{each}" for each in found]
 
 
