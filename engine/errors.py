@@ -258,11 +258,11 @@ class ProgramRefused(Detailed, UsageError):
     """A program that cannot be called with a run and its input (CONTRACT.md §9)."""
 
     name: str
-    signature: str
+    parameters: str
+    """Their names."""
 
     _text = (
-        "program {name}{signature} is called as {name}(run, input): "
-        "define it with these two parameters"
+        "program {name} must take two parameters, {name}(run, input); found {name}({parameters})"
     )
 
 

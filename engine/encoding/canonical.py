@@ -182,7 +182,7 @@ def check_key(key: Any, pointer: str) -> None:
 def kind_of(value: object) -> str:
     """Return the class of a value that is not JSON, as an error shows it."""
     kind = type(value)
-    advice = next((f" ({said})" for name, said in _ADVICE.items() if hasattr(kind, name)), "")
+    advice = next((f" ({what})" for name, what in _ADVICE.items() if hasattr(kind, name)), "")
     return f"{name_of(kind)}{advice}"
 
 
@@ -201,12 +201,13 @@ def name_of(kind: type) -> str:
 
 _ADVICE: Final = {
     "__await__": "is an await missing?",
-    "model_dump": ".model_dump(mode='json') is one",
-    "tolist": ".tolist() is one",
-    "decode": ".decode(), or base64 text, is one",
-    "__next__": "list(…) is one",
+    "model_dump": "use .model_dump(mode='json')",
+    "tolist": "use .tolist()",
+    "decode": "use .decode(), or base64 text",
+    "__next__": "use list(…)",
 }
-"""What makes a JSON value of another, by what its class has: pydantic, numpy, bytes, generators."""
+"""How to make a JSON value, by a member of the class: coroutines, pydantic, numpy, bytes,
+generators."""
 
 
 def shown(value: object) -> str:

@@ -39,7 +39,8 @@ def problem_of(schema: Mapping[str, Any]) -> str:
         jsonschema.Draft202012Validator.check_schema(schema)
         _error_of(schema, None)
     except jsonschema.SchemaError as error:
-        return error.message
+        place = "".join(f"/{step}" for step in error.path)
+        return f"at {place}: {error.message}" if place else error.message
     except _Wrong as error:
         return str(error)
     except RecursionError:

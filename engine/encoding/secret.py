@@ -37,9 +37,9 @@ class Secret(Value):
     def __str__(self) -> str:
         # f"Bearer {handle}" would send the name instead of the value, and no error would say so.
         raise UsageError(
-            f"run.secret({self.name!r}) was put into a text, and a handle is none: pass the handle "
-            f"itself to a tool, run.tool(…, key=handle), and write the text around it in the tool, "
-            'f"Bearer {key}"'
+            f"run.secret({self.name!r}) is a handle, not a string, so it cannot be formatted into "
+            'text. Pass it to a tool, run.tool(…, key=handle), and build the text there: f"Bearer '
+            '{key}"'
         )
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
         return handles_in(value.value, pointer)
     if isinstance(value, set | frozenset):
         if any(handles_in(item) for item in value):
-            raise UsageError("a handle to a secret stands in a set: pass it in a list")
+            raise UsageError("a handle to a secret is in a set: pass it in a list")
         return ()
     if isinstance(value, Mapping):
         _refuse_text(*value)
@@ -91,8 +91,8 @@ def _refuse_text(*texts: Any) -> None:
         if isinstance(text, str) and _TEXT in text:
             name = text.partition(_TEXT)[0].rpartition("<run.secret(")[2]
             raise UsageError(
-                f"the text of the handle run.secret({name:.80} was passed, as the repr of a list "
-                "or an object has it: pass the handle itself to a tool"
+                f"the repr of the handle run.secret({name:.80} is in a string, for example because "
+                "a list was formatted: pass the handle itself to a tool"
             )
 
 

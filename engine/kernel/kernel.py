@@ -659,11 +659,25 @@ class Kernel:
         if self.loop.is_stepping():
             return
         if not self._is_plain or self._thread != threading.get_ident() or inside_collector():
-            raise UsageError(
-                "run was used outside its program: from another thread, after the end, by a child "
-                "(its program is given a run of its own), or by a finaliser of the garbage "
-                "collector"
+            raise UsageError(f"run was used outside its program: {self._outside()}")
+
+    def _outside(self) -> str:
+        """Return where `run` is used, if not by its program, and what to do instead."""
+        caller = asyncio._get_running_loop() or stdlib.plain_loop.get()  # noqa: SLF001 - or None
+        if inside_collector():  # first: the collector hides our loop
+            return (
+                "by a finaliser (`__del__`), which the garbage collector calls at a different time "
+                "in a replay: close the object in the program"
             )
+        # Before the end: a replay runs a child when its parent has ended, and has to say the same.
+        if isinstance(caller, Loop) and caller is not self.loop:
+            return "by the program of another run: a child must use the run that it is given"
+        if not self._thread:
+            return "the run has ended. Return what is needed later from the program"
+        return (
+            "from another thread. Use it in the program's own thread, and make code that needs "
+            "a thread a tool (@refold.tool)"
+        )
 
     def ask(self, event: Event) -> str:
         """Put a request into the log under a new call key, and return the key."""
@@ -759,9 +773,12 @@ class Kernel:
                 raise ToolUnknown(which, tuple(self.tools))
             return found
         if not hasattr(which, "effect"):
-            raise UsageError(
-                f"{getattr(which, '__name__', which)!r} is no tool: decorate it with @refold.tool"
-            )
+            name = getattr(which, "__name__", kind_of(which))
+            wrapped = getattr(getattr(which, "func", None), "name", "")  # of functools.partial
+            advice = "decorate the function with @refold.tool"
+            if wrapped:
+                advice = f"pass the tool itself, and all arguments by name: run.tool({wrapped}, …)"
+            raise UsageError(f"{name} is not a tool: {advice}")
         return which
 
     def hand_out(self, name: str) -> None:
@@ -1061,7 +1078,7 @@ class Kernel:
 
     def _check_child(self, call: str, child: object) -> None:
         if not isinstance(child, Child):
-            what = f"run.{call} takes what run.start returned"
+            what = f"run.{call} takes the children that run.start returned"
             several = ", one by one: run.join(*children)" if isinstance(child, list | tuple) else ""
             if isinstance(child, Outcome):
                 several = ", and run.delegate has already waited for this outcome"
@@ -1100,7 +1117,8 @@ def _of_call(error: ToolError | ModelError, pending: Pending) -> ToolError | Mod
 
 def _check_delegation(delegation: object) -> None:
     if not isinstance(delegation, Delegation):
-        what = "start a child with run.delegate(refold.Delegation(program=…)), or run.start(…)"
+        name = getattr(delegation, "__name__", "…")
+        what = f"expected a delegation: refold.Delegation(program={name}, input=…)"
         raise UsageError(f"{what}; found {kind_of(delegation)}")
 
 

@@ -101,7 +101,7 @@ class Unawaited:
         return slips
 
 
-_NEVER: Final = "{} was never awaited: nothing was asked for"
+_NEVER: Final = "{} was never awaited, so the call was not made"
 
 
 def to_be_awaited(

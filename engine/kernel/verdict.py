@@ -82,7 +82,9 @@ def verdict_of_value(
     except NotCanonical as error:
         if inspect.iscoroutine(value):
             value.close()  # or Python would name a line of ours
-        return failed("output", f"the program's return value: {error}"), None
+        what = "the program's return value"
+        error = NotCanonical(error.pointer, error.expected, error.found, what)
+        return failed("output", str(error)), None
     except ValueRefused as error:
         return refused(error), None
     if output_bytes is None or size <= output_bytes:
@@ -246,14 +248,14 @@ def timed_out(hit: LimitHit) -> Verdict:
 def stuck(loop: Loop) -> Verdict:
     """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
     waiting = _tasks(loop.unfinished)
-    return failed("stuck", f"the program waits for what can never come: {waiting}")
+    return failed("stuck", f"nothing can wake the program: {waiting}")
 
 
 def spinning(loop: Loop) -> Verdict:
     """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
-    many = f"{CALLBACKS_MAX:,} callbacks in one step, and the program waits for nothing"
+    many = f"the program never waits: it ran {CALLBACKS_MAX:,} callbacks in one step"
     running = _tasks(itertools.islice(loop.unfinished, _TASKS_NAMED))
-    return failed("spinning", f"{many}: {running}. Await an event or a sleep instead")
+    return failed("spinning", f"{many}: {running}. Wait for an event, or sleep")
 
 
 def unending(loop: Loop) -> str:
@@ -266,7 +268,7 @@ def unending(loop: Loop) -> str:
 def _tasks(
     tasks: Iterable[asyncio.Task[Any]], is_passed_by: Callable[[str], bool] = is_asyncios
 ) -> str:
-    return "; ".join(f"{_scope_name(task)} {_waits_at(task, is_passed_by)}" for task in tasks)
+    return "; ".join(f"task {_scope_name(task)} {_waits_at(task, is_passed_by)}" for task in tasks)
 
 
 _TASKS_NAMED: Final = 8

@@ -265,7 +265,7 @@ def _stem(path: Path) -> str:
     name = path.name
     stem = name.removesuffix(SUFFIX)
     if stem in ("", name):
-        raise LogNameRefused(str(path), f"a log's name ends in {SUFFIX}")
+        raise LogNameRefused(str(path), f"a log's name must end in {SUFFIX}")
     return stem
 
 

@@ -5,7 +5,8 @@
 - `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
 - `all_tasks` reads a set of weak references that all loops of the process share: its order
   depends on the tasks of other loops.
-- `gather` returns a future of a private class that hashes to its address.
+- `gather` returns a future of a private class that hashes to its address; and of a list that was
+  passed for its items, Python says only that it is unhashable.
 - `run` reports only that a loop is already running; here it is refused as leaving the loop.
 - `Thread.start` is refused to anyio and aiosqlite: their threads answer the loop, and that refusal
   would be an error in a thread, while the program waits for ever.
@@ -18,12 +19,12 @@ Installed once, when the first kernel is made.
 
 import asyncio
 import builtins
-import inspect
 import sys
 import threading
 from asyncio import futures, runners, tasks
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from inspect import isawaitable
 from typing import Any, Final
 
 from refold.engine.loop.loop import Loop
@@ -40,6 +41,7 @@ def install() -> None:
         return
     _replace(tasks, "as_completed", _ordered_as_completed)
     _replace(tasks, "all_tasks", _ordered_all_tasks)
+    _replace(tasks, "gather", _checked_gather)
     _replace(runners, "run", _refused_run)
     _replace(futures, "wrap_future", _refused_wrap_future)
     _replace(threading.Thread, "start", _refused_start)
@@ -69,11 +71,22 @@ def _our_loop() -> Loop | None:
 
 def _ordered_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
     def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
-        if _our_loop() and not inspect.isawaitable(fs):  # a single one is refused in there
+        if _our_loop() and not isawaitable(fs):  # a single one is refused in there
             fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
         return original(fs, timeout=timeout)
 
     return as_completed
+
+
+def _checked_gather(original: Callable[..., Any]) -> Callable[..., Any]:
+    def gather(*calls: Any, **options: Any) -> Any:
+        for each in calls:
+            if isinstance(each, Iterable) and not (isinstance(each, str) or isawaitable(each)):
+                wanted = "asyncio.gather takes calls one by one: asyncio.gather(*calls)"
+                raise TypeError(f"{wanted}; found a {type(each).__name__}")
+        return original(*calls, **options)
+
+    return gather
 
 
 def _ordered_all_tasks(original: Callable[..., Any]) -> Callable[..., Any]:

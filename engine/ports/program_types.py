@@ -136,7 +136,7 @@ def _shape_of(function: FunctionType, hint: Any, program: str, where: str) -> sh
         return shapes.shape_of(hint, tool=program, where=where)
     except ToolRefused as error:
         why = error.why if where != "parameter 'run'" else f"define it as {program}(run, input)"
-        raise TypeRefused(program, where, why) from None
+        raise TypeRefused(program, error.where, why) from None
     except _UNKNOWN as error:
         why = f"the annotation cannot be resolved ({error}): {_MODULE}"
         raise TypeRefused(program, where, why) from None

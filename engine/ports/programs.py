@@ -98,7 +98,7 @@ def load_program(program: Program | Reference | str) -> Program:
     reference = reference_from(program) if isinstance(program, str) else program
     found = load(reference)
     if not callable(found):
-        raise ProgramNotFound(reference.name, f"a {type(found).__name__}, which cannot be called")
+        raise ProgramNotFound(reference.name, f"a {type(found).__name__} cannot be called")
     return _checked(found)
 
 
@@ -115,9 +115,9 @@ def _checked(program: Program) -> Program:
     except TypeError:
         if hasattr(program, "effect"):
             raise ProgramNotFound(
-                program_name(program), "a tool, not a program, which takes (run, input)"
+                program_name(program), "this is a tool, not a program, which takes (run, input)"
             ) from None
-        raise ProgramRefused(program_name(program), str(signature)) from None
+        raise ProgramRefused(program_name(program), ", ".join(signature.parameters)) from None
     return program
 
 
@@ -193,7 +193,7 @@ def reference_of(program: Program | Reference | str) -> Reference:
         )
     source = module_source(module)
     if source is None:
-        raise ProgramNotFound(name, f"module {module!r} has no file that a subprocess could import")
+        raise ProgramNotFound(name, f"module {module!r} has no file to import: save it as one")
     return Reference(source, name)
 
 
@@ -304,7 +304,7 @@ _of_file: Final[dict[str, threading.RLock]] = {}
 
 def _module(source: str) -> ModuleType:
     if "/" in source and not source.endswith(".py"):
-        raise ProgramNotFound(source, f"a file's name ends in .py: {source}.py")
+        raise ProgramNotFound(source, f"a file's name must end in .py: {source}.py")
     before = getattr(_importing, "file", None)
     _importing.file = source
     try:

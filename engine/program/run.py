@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Never, ParamSpec, Protocol, TypeVar, overload
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.conversation import no_messages
 from refold.engine.encoding.plain import members_to_json
 from refold.engine.encoding.secret import refuse_handles
@@ -87,6 +87,8 @@ class _Asking(Face):
         tools: Iterable[Tool | ToolDefinition | str],
         parameters: dict[str, Any],
     ) -> ModelRequest:
+        if hasattr(tools, "effect") or isinstance(tools, str):
+            raise UsageError(f"run.model(tools=…): expected a list of tools; found {shown(tools)}")
         offered = tuple(self._definition(tool) for tool in tools)
         if isinstance(messages, str | Mapping):
             raise no_messages(messages)

@@ -139,9 +139,9 @@ def check_named(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -
             continue
         meant = nearest(name, known[kind]) or "."
         listed = ", ".join(known[kind]) or "none"
-        advice = f"pass it in {kind}s, or write {name + _ANY!r} to make it optional"
         raise UsageError(
-            f"{where}: the run does not have such a {kind}{meant} It has {listed}; {advice}"
+            f"{where}: no {kind} is named {name!r}{meant} This run has: {listed}. To make the rule "
+            f"optional, write {name + _ANY!r}"
         )
 
 

@@ -168,7 +168,8 @@ class Vault:
 
 def _too_short(name: str) -> str:
     return (
-        f"the secret {name} has fewer than {LENGTH_MIN} characters: it would be found in any text"
+        f"the secret {name} is shorter than {LENGTH_MIN} characters, so it would match almost "
+        "any text"
     )
 
 

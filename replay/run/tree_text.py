@@ -24,7 +24,12 @@ MODELS: Final = "models: "
 _ADVICE: Final = {
     r"object Child can't be used in 'await'|'(Child|tuple)' object has no attribute "
     r"'(error|ok|output|result|status|summary)'": "write `(outcome,) = await run.join(child)`",
+    r"object (list|tuple|set|generator|dict) can't be used in 'await'": "for several calls, write "
+    "`await asyncio.gather(*calls)`",
     r"can't be used in 'await'": "remove `await`: this call returns its value immediately",
+    r"Passing coroutines is forbidden": "write `await asyncio.gather(*calls)`, or pass tasks: "
+    "`asyncio.create_task(…)`",
+    r"'coroutine'": "write `await` before the call",
     r"or an awaitable is required": "one of these is a value: `run.now()`, `run.uuid()` and every "
     "call of a plain program return immediately",
     r"no running event loop": "write `async def`, or a program without asyncio",

@@ -186,9 +186,9 @@ def test_what_makes_a_json_value_of_another_is_said() -> None:
             encode(value)
         said.append(str(refused.value))
 
-    assert "(.model_dump(mode='json') is one)" in said[0]
-    assert "(.decode(), or base64 text, is one)" in said[1]
-    assert "(list(…) is one)" in said[2]
+    assert "(use .model_dump(mode='json'))" in said[0]
+    assert "(use .decode(), or base64 text)" in said[1]
+    assert "(use list(…))" in said[2]
     assert len(said[3]) < 200
 
 

@@ -157,7 +157,7 @@ def test_handles_are_found_in_containers_and_classes() -> None:
 @pytest.mark.parametrize("formatted", [str, "{}".format, "Bearer %s".__mod__, "{:>9}".format])
 def test_a_handle_has_no_text(formatted: Any) -> None:
     """The text would be sent in the place of the value, and no error would say so."""
-    with pytest.raises(UsageError, match=r"pass the handle itself to a tool.*Bearer \{key\}"):
+    with pytest.raises(UsageError, match=r"Pass it to a tool.*Bearer \{key\}"):
         formatted(Secret("A"))
 
     assert repr(Secret("A")) == "<run.secret('A'): pass the handle itself, not its text>"
@@ -275,7 +275,7 @@ def test_a_value_too_short_to_be_hidden_reaches_no_tool(
 
     code, message = refold.record(program, log=tmp_path / "a.jsonl", check=True).output
 
-    assert (code, "fewer than 4 characters" in message) == ("secret", True)
+    assert (code, "shorter than 4 characters" in message) == ("secret", True)
 
 
 def test_a_value_is_put_into_a_copy() -> None:

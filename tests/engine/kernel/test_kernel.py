@@ -403,19 +403,20 @@ def uses_of(run: Any) -> list[Callable[[], Any]]:
     ]
 
 
-def refused(use: Callable[[], Any]) -> bool:
+def refused(use: Callable[[], Any], why: str) -> bool:
     try:
         result = use()
         if inspect.iscoroutine(result):
             result.send(None)
     except UsageError as error:
-        return "outside its program" in str(error)
+        return f"outside its program: {why}" in str(error)
     return False
 
 
 def in_other_thread(run: Any) -> list[bool]:
     found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.extend(map(refused, uses_of(run))))
+    why = "from another thread"
+    thread = threading.Thread(target=lambda: found.extend(refused(u, why) for u in uses_of(run)))
     thread.start()
     thread.join()
     return found
@@ -458,7 +459,26 @@ def test_run_is_refused_after_the_end(tmp_path: Path) -> None:
     record(program, log=tmp_path / "a.jsonl", tools=TOOLS)
     record(plain, log=tmp_path / "b.jsonl", tools=TOOLS)
 
-    assert [refused(use) for run in kept for use in uses_of(run)] == [True] * 22
+    ended = [refused(use, "the run has ended") for run in kept for use in uses_of(run)]
+    assert ended == [True] * 22
+
+
+def test_run_is_refused_to_the_program_of_a_child(tmp_path: Path) -> None:
+    """A child that uses its parent's is told of its own; a replay says the same."""
+
+    async def program(run: Run, is_plain: Any) -> Any:
+        async def child(_own: Run, _input: Any) -> bool:
+            return refused(run.uuid, "by the program of another run")
+
+        def plain(_own: PlainRun, _input: Any) -> bool:
+            return refused(run.uuid, "by the program of another run")
+
+        return (await run.delegate(Delegation(program=plain if is_plain else child))).result()
+
+    for is_plain in (False, True):
+        log = tmp_path / f"{is_plain}.jsonl"
+        assert record(program, is_plain, log=log).output is True
+        assert reexecute(log, program).identical
 
 
 # --- how a program ends ------------------------------------------------------------------------

@@ -46,9 +46,9 @@ def test_what_was_never_awaited_is_told_with_its_place(tmp_path: Path) -> None:
     question = line_of(forgets, "Really")
     assert recording.output == [2, True]
     assert recording.warnings == (
-        f"{__file__}:{asked}: run.tool('fetch') was never awaited: nothing was asked for",
-        f"{__file__}:{again}: run.tool('fetch') was never awaited: nothing was asked for",
-        f"{__file__}:{question}: run.ask() was never awaited: nothing was asked for",
+        f"{__file__}:{asked}: run.tool('fetch') was never awaited, so the call was not made",
+        f"{__file__}:{again}: run.tool('fetch') was never awaited, so the call was not made",
+        f"{__file__}:{question}: run.ask() was never awaited, so the call was not made",
     )
     assert recording.entries == 4
 

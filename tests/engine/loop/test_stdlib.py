@@ -173,6 +173,18 @@ def test_gathered_futures_hash_alike() -> None:
     assert order_of(program) == list(range(20))
 
 
+@pytest.mark.parametrize("calls", [[_number], (call for call in [_number]), {1: _number}])
+def test_gather_names_the_star_that_its_calls_lack(calls: Any) -> None:
+    """Python says of a list that it is unhashable, and of a generator that it is a bad yield."""
+
+    async def program() -> list[str]:
+        with pytest.raises(TypeError, match=r"asyncio.gather\(\*calls\); found a") as error:
+            asyncio.gather(calls)
+        return [str(error.value)]
+
+    assert order_of(program)
+
+
 def test_asyncio_run_is_refused_on_our_loop_alone() -> None:
     """Elsewhere it runs; within a program the refusal names the place and the remedy."""
     bench = Bench()

@@ -282,8 +282,8 @@ def test_a_type_that_cannot_be_read_is_refused(kind: Any, why: str, tmp_path: Pa
 
     assert why in given.value.why
     assert why in returned.value.why
-    assert str(given.value).startswith("program 'program', parameter 'value': ")
-    assert str(returned.value).startswith("program 'program', return: ")
+    assert str(given.value).startswith("program 'program', parameter 'value'")
+    assert str(returned.value).startswith("program 'program', return")
     assert not log.exists()
 
 

@@ -587,10 +587,10 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.start(_nothing), "found function"),
     (lambda run: run.join([1]), "run.start returned, one by one: run.join(*children); found"),
     (lambda run: run.join_first(), "run.join_first() was given no child"),
-    (lambda run: run.join_first("x"), "takes what run.start returned; found str"),
+    (lambda run: run.join_first("x"), "takes the children that run.start returned; found str"),
     (_joined_outcome, "returned, and run.delegate has already waited for this outcome; found"),
     (_joined_unawaited, "found coroutine (is an await missing?)"),
-    (_cancelled_text, "run.cancel takes what run.start returned; found str"),
+    (_cancelled_text, "run.cancel takes the children that run.start returned; found str"),
     (
         _at_once(lambda run: run.environment(3)),
         "run.environment takes the name of a v",
@@ -604,6 +604,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (_at_once(lambda run: run.patched(3)), "run.patched takes a text; found int"),
     (_at_once(lambda run: run.secret(3)), "takes the name of a secret; found int"),
     (lambda run: run.model([], model=3), "expected a model or its name; found int"),
+    (lambda run: run.model([], tools="get"), "expected a list of tools; found str 'get'"),
     (
         lambda run: run.delegate(_child(limits={"max_depth": 1})),
         "expected refold.Limits(max_depth=…)",

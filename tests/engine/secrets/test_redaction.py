@@ -430,7 +430,7 @@ def test_a_secret_that_is_too_short_is_refused(tmp_path: Path) -> None:
 
     async def program(_run: refold.Run, _input: object) -> None: ...
 
-    with pytest.raises(UsageError, match="fewer than 4 characters"):
+    with pytest.raises(UsageError, match="shorter than 4 characters"):
         refold.record(program, log=tmp_path / "a.jsonl", secrets={"PIN": "123"})
 
     assert list(tmp_path.iterdir()) == []
