@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.programs import load
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.programs import survey
-from refold.programs.survey import counts, merged, survey_package, survey_tools
+from refold.programs.survey import counts, merged, parse_tool, survey_tools
 from refold.replay.audit.verify import verify
 from refold.replay.compare.diff import diff
 from refold.replay.reexecute.reexecute import reexecute
@@ -46,14 +47,6 @@ def test_the_report_adds_up_what_the_parts_found(sources: Path, tmp_path: Path) 
     assert output["unparsed"] == [{"file": "gamma/broken.py", "why": "SyntaxError"}]
     assert recording.summary == "a tree: 4 files, 14 lines, 2 functions, 1 not parsed in 3 parts"
     assert [artifact.name for artifact in recording.artifacts] == ["largest functions", "imports"]
-
-
-def test_a_package_says_what_it_is_in_its_own_words(sources: Path, tmp_path: Path) -> None:
-    part = {"name": "beta", "packages": ["beta"], "modules": [], "skip": ["test"]}
-
-    recording = record(survey_package, part, log=tmp_path / "p.jsonl", tools=survey_tools(sources))
-
-    assert recording.summary.endswith("· Beta counts.")
 
 
 def test_only_names_restrict_a_survey(sources: Path, tmp_path: Path) -> None:
@@ -133,3 +126,79 @@ def test_four_faults_are_four_outcomes_beside_a_survey_that_completes(
 
     assert recording.ok
     assert list(recording.output["faults"].values()) == ["timed_out", "limit", "failed", "rejected"]
+
+
+# --- the leaf tool ---------------------------------------------------------------------------
+
+
+def _parse(root: Path, *paths: str) -> dict[str, Any]:
+    found: dict[str, Any] = parse_tool(root=str(root))(paths=list(paths))
+    return found
+
+
+def test_it_counts_files_lines_functions_classes_and_imports(sources: Path) -> None:
+    found = _parse(sources, "alpha.py", "beta/__init__.py", "beta/deep.py")
+
+    assert {name: found[name] for name in ("files", "lines", "functions", "classes")} == {
+        "files": 3,
+        "lines": 13,
+        "functions": 2,
+        "classes": 1,
+    }
+    assert found["imports"] == {"json": 1, "os": 2}
+    assert found["largest"][0] == {"name": "A.long", "file": "beta/deep.py", "line": 2, "lines": 4}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["if x:\n    {}", "try:\n    {}\nexcept E:\n    pass", "match x:\n    case 1:\n        {}",
+     "for a in b:\n    pass\nelse:\n    {}", "with a:\n    {}", "class B:\n    {}"],
+)  # fmt: skip
+def test_functions_are_found_wherever_a_statement_may_stand(source: str, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(source.format("def inner(): pass"))
+
+    assert _parse(tmp_path, "m.py")["functions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("broken.py", b"def (:\n", "SyntaxError"),
+        ("nul.py", b"a = 1\0\n", ""),
+        ("deep.py", b"(" * 100_000, ""),
+        ("bytes.py", b"# coding: nonsense\n", "SyntaxError"),
+    ],
+)
+def test_what_cannot_be_parsed_is_said_and_stops_nothing(
+    name: str, content: bytes, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.py").write_text("def f(): pass\n")
+
+    found = _parse(tmp_path, name, "good.py")
+
+    assert found["functions"] == 1
+    assert [each["file"] for each in found["unparsed"]] == [name]
+    assert why in found["unparsed"][0]["why"]
+
+
+@pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd", "link.py"])
+def test_nothing_outside_the_root_is_read(path: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "secret.py").write_text("def secret(): pass\n")
+    (root / "link.py").symlink_to(tmp_path / "secret.py")
+
+    found = _parse(root, path)
+
+    assert found["functions"] == 0
+    assert len(found["unparsed"]) == 1
+
+
+def test_another_process_finds_the_same_tool(sources: Path) -> None:
+    tool = parse_tool(root=str(sources))
+    assert tool.reference is not None
+
+    again = load(tool.reference)
+
+    assert again(paths=["alpha.py"]) == tool(paths=["alpha.py"])

@@ -3,8 +3,7 @@
 A folder flows in; a summary flows out.  They are used as anybody's programs are, by name, on the
 command line and from Python.  Imports the engine and the tools.
 
-    survey          the programs
-    parsing         their leaf tool, which reads Python source
+    survey          the programs, and their leaf tool, which reads Python source
     client_calls    the program of `refold mcp --delegate`
     shipped         which leaf tools each shipped program comes with
 

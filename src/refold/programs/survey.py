@@ -3,16 +3,21 @@
 `survey_tree` looks at what lies in a folder, makes parts of about equal size, and delegates each to
 a `survey_package` in a process of its own, a few at once.  The programs reach the world through
 tools alone and keep to the order of names, so they can be re-executed without the source tree.
-`survey_with_faults` adds children that hang, flood, crash and may not start.  Parsing is
-`programs.parsing`'s, the command `cli.commands.demo`'s.  The names are in the package's table.
+`survey_with_faults` adds children that hang, flood, crash and may not start.  The leaf tool
+`parse_source` parses Python files below one folder, without running them. The command is
+`cli.commands.demo`, the names are in the package's table.
 """
 
+import ast
 import asyncio
 import os
 import sys
+import threading
+import warnings
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import attrs
 
@@ -21,11 +26,11 @@ from refold.engine.errors import RunEnded, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Report
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Reference, Tool
 from refold.engine.program.run import Run
-from refold.programs.parsing import largest, parse_tool
-from refold.tools.files.file_tools import FileListing, FileText, file_tools
-from refold.tools.files.rooted import FileEntry
+from refold.tools.contract.tool_types import FunctionTool
+from refold.tools.files.file_tools import FileListing, file_tools
+from refold.tools.files.rooted import FileEntry, Root
 
 SKIPPED: Final = ("__pycache__", "site-packages", "dist-packages", "node_modules")
 """Folders that are never surveyed; nor are those whose name begins with a dot."""
@@ -39,8 +44,11 @@ FAULT_SECONDS: Final = 1
 """After which a child that hangs is ended."""
 _BATCH: Final = 40
 """Files that one call of `parse_source` takes."""
-_TOP: Final = 10
-_COUNTED: Final = ("file", "line", "function")
+LARGEST_MAX: Final = 10
+"""Functions that are reported."""
+FILE_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Of one source file; a larger one is reported as not parsed."""
+_COUNTED: Final = ("files", "lines", "functions", "classes")
 _ENTRIES_MAX: Final = 20_000
 """Files that one listing may hold; the report mentions that there are more."""
 
@@ -55,8 +63,80 @@ def survey_tools(root: str | os.PathLike[str]) -> tuple[Tool, ...]:
     return (*files, parse_tool(root=os.fspath(root)))
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing if number == 1 else thing + 's'}"
+# --- the leaf tool ---------------------------------------------------------------------------
+
+
+def parse_tool(*, root: str) -> FunctionTool[..., Any]:
+    """Return `parse_source` over the folder `root`."""
+    top = Path(root).resolve()
+    rooted = Root(top, "parse_source")
+
+    def parse_source(
+        paths: Annotated[list[str], "source files, relative to the root folder"],
+    ) -> dict[str, Any]:
+        """Parse Python files: count lines, functions and classes, list the largest and imports."""
+        return merged(_parsed(rooted, path) for path in paths)
+
+    reference = Reference(__name__, "parse_tool", {"root": os.fspath(top)})
+    return FunctionTool(parse_source, effect="reads", reference=reference)
+
+
+def _parsed(root: Root, path: str) -> dict[str, Any]:
+    """Return what one file holds; a file that cannot be opened or parsed is reported as such."""
+    found: dict[str, Any] = {"largest": [], "imports": {}, "unparsed": []}
+    try:
+        with root.file(path) as file:
+            source = file.read(FILE_BYTES_MAX + 1)
+        root.require(len(source) <= FILE_BYTES_MAX, f"more than {FILE_BYTES_MAX} bytes")
+        lines = source.count(b"\n") + (source[-1:] not in (b"", b"\n"))
+        found |= {"files": 1, "lines": lines}
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            statements = [*_statements(ast.parse(source), "")]
+    except (ToolError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = error.message if isinstance(error, ToolError) else type(error).__name__
+        return found | {"unparsed": [{"file": path, "why": why}]}
+    functions = [
+        {
+            "name": name,
+            "file": path,
+            "line": node.lineno,
+            "lines": (node.end_lineno or 0) - node.lineno + 1,
+        }
+        for node, name in statements
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return found | {
+        "functions": len(functions),
+        "classes": sum(isinstance(node, ast.ClassDef) for node, _ in statements),
+        "largest": functions,
+        "imports": dict.fromkeys((name for node, _ in statements for name in _modules(node)), 1),
+    }
+
+
+def _statements(node: Any, prefix: str) -> Iterator[tuple[Any, str]]:
+    """Yield all statements below `node` with their dotted names; expressions are not entered."""
+    for inner in (each for block in _BLOCKS for each in getattr(node, block, ())):
+        is_named = isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        name = f"{prefix}{inner.name}" if is_named else ""
+        yield inner, name
+        yield from _statements(inner, f"{name}." if is_named else prefix)
+
+
+def _modules(node: ast.AST) -> list[str]:
+    """Return the top-level modules that a statement imports, without relative imports."""
+    names = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        names = [node.module]
+    return [name.partition(".")[0] for name in names]
+
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Python 3.11 makes syntax trees in one thread at a time: it counts their depth in one place."""
+_BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Members of a statement that may have statements: functions and imports are only there."""
 
 
 # --- one part --------------------------------------------------------------------------------
@@ -74,25 +154,7 @@ async def survey_package(run: Run, part: dict[str, Any]) -> Report:
     starts = range(0, len(paths), _BATCH)
     calls = [run.tool("parse_source", paths=paths[at : at + _BATCH]) for at in starts]
     found = merged(await asyncio.gather(*calls))
-    says = await _purpose(run, part, paths)
-    return _report(found, f"{counts(found)}{says}")
-
-
-async def _purpose(run: Run, part: dict[str, Any], paths: list[str]) -> str:
-    """Return the first line of a package's docstring, if the part is one package."""
-    init = f"{part['packages'][0]}/__init__.py" if len(part["packages"]) == 1 else ""
-    if part["modules"] or init not in paths:
-        return ""
-    try:
-        head: FileText = await run.tool("read_file", path=init, max_lines=20)
-    except ToolError:
-        return ""  # the log says why; the survey does not hang on it
-    first = head.text.lstrip()
-    if not first.startswith(('"""', 'r"""')):
-        return ""
-    line = first.partition('"""')[2].lstrip().partition("\n")[0]
-    said = line.partition('"""')[0].strip()[:60]
-    return f" · {said}" if said else ""
+    return _report(found, counts(found))
 
 
 def sources(entries: Iterable[FileEntry], skip: Iterable[str]) -> list[FileEntry]:
@@ -108,18 +170,18 @@ def sources(entries: Iterable[FileEntry], skip: Iterable[str]) -> list[FileEntry
 
 def merged(found: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the sum of what several surveys found."""
-    numbers: Counter[str] = Counter(files=0, lines=0, functions=0, classes=0)
-    imports: Counter[str] = Counter()
+    numbers, imports = Counter(dict.fromkeys(_COUNTED, 0)), Counter[str]()
     functions: list[dict[str, Any]] = []
     unparsed: list[dict[str, str]] = []
     for each in found:
-        numbers.update({name: each[name] for name in ("files", "lines", "functions", "classes")})
+        numbers.update({name: each.get(name, 0) for name in _COUNTED})
         imports.update(each["imports"])
         functions += each["largest"]
         unparsed += each["unparsed"]
+    functions.sort(key=lambda each: (-each["lines"], each["file"], each["line"]))
     return {
         **numbers,
-        "largest": largest(functions, _TOP),
+        "largest": functions[:LARGEST_MAX],
         "imports": dict(sorted(imports.items())),
         "unparsed": unparsed,
     }
@@ -127,23 +189,21 @@ def merged(found: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def counts(found: dict[str, Any]) -> str:
     """Return the numbers of a survey in a few words."""
-    text = ", ".join(_counted(found[f"{thing}s"], thing) for thing in _COUNTED)
+    text = ", ".join(_counted(found[things], things) for things in _COUNTED[:3])
     return f"{text}, {len(found['unparsed'])} not parsed" if found["unparsed"] else text
 
 
+def _counted(number: int, things: str) -> str:
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
+
+
 def _report(found: dict[str, Any], summary: str) -> Report:
-    return Report(
-        summary=summary,
-        output=found,
-        artifacts=(
-            Artifact(kind="json", name="largest functions", value=_json_text(found["largest"])),
-            Artifact(kind="json", name="imports", value=_json_text(found["imports"])),
-        ),
+    shown = {"largest functions": found["largest"], "imports": found["imports"]}
+    artifacts = (
+        Artifact(kind="json", name=name, value=encode(value).decode())
+        for name, value in shown.items()
     )
-
-
-def _json_text(value: Json) -> str:
-    return encode(value).decode()
+    return Report(summary=summary, output=found, artifacts=tuple(artifacts))
 
 
 # --- the whole tree --------------------------------------------------------------------------
@@ -178,45 +238,37 @@ async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
         {"name": part["name"], "status": outcome.status}
         for part, outcome in zip(parts, outcomes, strict=True)
     ]
-    in_parts = _counted(len(parts), "part")
+    in_parts = _counted(len(parts), "parts")
     return _report({**found, "parts": statuses}, f"{task['title']}: {counts(found)} in {in_parts}")
 
 
 async def _parts(run: Run, task: dict[str, Any]) -> list[dict[str, Any]]:
-    packages, modules = await _units(run, task)
-    if not packages and not modules:
+    sizes = await _sizes(run, task)
+    if not any(sizes.values()):
         raise RunEnded("nothing_found", "no Python file there; name a folder that has some")
-    size = (sum(packages.values()) + sum(modules.values())) // task["parts"] + 1
-    of = {"package": _grouped(packages, size), "module": _grouped(modules, size)}
+    size = sum(sum(each.values()) for each in sizes.values()) // task["parts"] + 1
+    nothing: dict[str, list[str]] = {kind: [] for kind in sizes}
     return [
-        {
-            "name": _title(kind, group),
-            "packages": group if kind == "package" else [],
-            "modules": group if kind == "module" else [],
-            "skip": task["skip"],
-        }
-        for kind, groups in of.items()
-        for group in groups
+        {"name": _title(kind, group), **nothing, kind: group, "skip": task["skip"]}
+        for kind, units in sizes.items()
+        for group in _grouped(units, size)
     ]
 
 
-async def _units(run: Run, task: dict[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the top-level packages and the modules, each with its size in bytes."""
+async def _sizes(run: Run, task: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the top-level packages and modules, each with its size in bytes."""
     top: FileListing = await run.tool("list_files")
-    only, skip = task.get("only"), task["skip"]
-    packages: dict[str, int] = {}
-    modules: dict[str, int] = {}
+    sizes: dict[str, dict[str, int]] = {"packages": {}, "modules": {}}
     for entry in top.entries:
-        is_left_out = entry.path in skip or entry.path.startswith(".")
-        if is_left_out or (only is not None and entry.path not in only):
+        if entry.path in task["skip"] or entry.path not in task.get("only", [entry.path]):
             continue
-        if entry.kind == "file" and entry.path.endswith(".py"):
-            modules[entry.path] = entry.size_bytes or 0
-        elif entry.kind == "folder":
+        kind, found = "modules", [entry] if entry.path.endswith(".py") else []
+        if entry.kind == "folder":
             inside = await run.tool("list_files", path=entry.path, pattern="*.py", recursive=True)
-            if found := sources(inside.entries, skip):
-                packages[entry.path] = sum(each.size_bytes or 0 for each in found)
-    return packages, modules
+            kind, found = "packages", inside.entries
+        if files := sources(found, task["skip"]):
+            sizes[kind][entry.path] = sum(each.size_bytes or 0 for each in files)
+    return sizes
 
 
 def _grouped(units: dict[str, int], size: int) -> list[list[str]]:
@@ -235,8 +287,8 @@ def _grouped(units: dict[str, int], size: int) -> list[list[str]]:
 def _title(kind: str, group: list[str]) -> str:
     first, last = (name.removesuffix(".py") for name in (group[0], group[-1]))
     if len(group) == 1:
-        return f"{kind} {first}"
-    return f"{kind}s {first} to {last} ({len(group)})"
+        return f"{kind.removesuffix('s')} {first}"
+    return f"{kind} {first} to {last} ({len(group)})"
 
 
 # --- faults ----------------------------------------------------------------------------------
