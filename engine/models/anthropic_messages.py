@@ -6,14 +6,12 @@ a stream, since the SDK demands that, and are read to their end. What both HTTP 
 `engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
-import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
-from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.messages.answer import COUNTS, STOPS, MessagesSpeaker
 from refold.engine.wire.parts.reading import StreamReader
@@ -39,34 +37,19 @@ class AnthropicModel(endpoint.HttpModel):
     """A model that answers `messages`."""
 
     provider = "anthropic"
+    client_class = "Anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
-    """Environment variables with keys: their values are secrets of every run that has this
-    model."""
 
-    def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
-        sdk = endpoint.load_sdk("anthropic", "anthropic")
-        client = self._client.get()
-        create = client.messages.with_raw_response.create
-        body = self._body(request, inspect.signature(create).parameters)
-        tokens = body["max_tokens"]
-        is_long = isinstance(tokens, int) and tokens > _WHOLE_MAX
-        ask = _streamed(sdk, create) if is_long else create
-        read = _answer_in if is_long else None
-        answer = endpoint.send(
-            self.name, sdk, sdk.AnthropicError, client, lambda: ask(**body), read
-        )
-        return _reply(self.name, answer, request)
+    def _create_of(self, client: Any) -> Callable[..., Any]:
+        return client.messages.with_raw_response.create  # type: ignore[no-any-return]  # of the SDK
 
-    def _body(self, request: ModelRequest, known: Iterable[str]) -> dict[str, Any]:
-        check_messages(self.name, request.messages)
-        extra = endpoint.parameters_of(self.name, request, known)
+    def _body(self, request: ModelRequest, extra: dict[str, Any]) -> dict[str, Any]:
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
         body: dict[str, Any] = {
             "model": self._model,
             "max_tokens": extra.pop("max_tokens", most_tokens(self._model)),
-            "messages": _turns(self.name, request.messages),
+            "messages": _turns(request.messages),
             "extra_body": extra,
         }
         if system := _system(request.messages):
@@ -75,20 +58,32 @@ class AnthropicModel(endpoint.HttpModel):
             body["tools"] = [_tool(tool) for tool in request.tools]
         return body
 
-    def _make_client(self) -> Any:
-        sdk = endpoint.load_sdk("anthropic", "anthropic")
-        options = self._options()
+    def _ask(self, create: Callable[..., Any], body: dict[str, Any]) -> Any:
+        """Ask; a stream is read to its end."""
+        if not _is_streamed(body):
+            return create(**body)
+        raw = create(**body, stream=True)
         try:
-            client = sdk.Anthropic(**options)
-        except sdk.AnthropicError:
-            client = None  # a profile that cannot be read; which one is this machine's affair
-        if client is not None:
-            if client.api_key or client.auth_token or client.credentials:
-                return client
-            client.close()
-        if self._base_url is None:
-            raise ModelError(self.name, "no key: set ANTHROPIC_API_KEY", "credentials")
-        return sdk.Anthropic(api_key=endpoint.PLACEHOLDER_KEY, **options)
+            raw.http_response.read()
+        except Exception as error:
+            sdk, request = endpoint.load_sdk("anthropic", "anthropic"), raw.http_response.request
+            raise sdk.APIConnectionError(message=str(error), request=request) from error
+        return raw
+
+    def _read(self, content: bytes, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of an answer; some servers do not stream."""
+        if not _is_streamed(body) or content.lstrip()[:1] == b"{":
+            return endpoint.object_in(self.name, content)
+        speaker = MessagesSpeaker()
+        reader = StreamReader(speaker, EventParser())
+        reader.feed(content)
+        if error := reader.answered().error:
+            code = "connection" if error["code"] == "cut" else "raised"
+            raise ModelError(self.name, short(error["message"]), code)
+        return speaker.body()
+
+    def _reply(self, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
+        return _reply(self.name, answer, request)
 
 
 def most_tokens(model: str) -> int:
@@ -97,32 +92,9 @@ def most_tokens(model: str) -> int:
     return next(found, MAX_TOKENS)
 
 
-def _streamed(sdk: Any, create: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that asks for a stream, and reads it to its end."""
-
-    def ask(**body: Any) -> Any:
-        raw = create(**body, stream=True)
-        try:
-            raw.http_response.read()
-        except Exception as error:
-            request = raw.http_response.request
-            raise sdk.APIConnectionError(message=str(error), request=request) from error
-        return raw
-
-    return ask
-
-
-def _answer_in(model: str, content: bytes) -> dict[str, Any]:
-    """Return the body of a streamed answer; some servers do not stream."""
-    if content.lstrip()[:1] == b"{":
-        return endpoint.object_in(model, content)
-    speaker = MessagesSpeaker()
-    reader = StreamReader(speaker, EventParser())
-    reader.feed(content)
-    if error := reader.answered().error:
-        code = "connection" if error["code"] == "cut" else "raised"
-        raise ModelError(model, short(error["message"]), code)
-    return speaker.body()
+def _is_streamed(body: dict[str, Any]) -> bool:
+    tokens = body["max_tokens"]
+    return isinstance(tokens, int) and tokens > _WHOLE_MAX
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
@@ -135,31 +107,29 @@ def _system(messages: tuple[dict[str, Any], ...]) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
-def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+def _turns(messages: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
     """Return the conversation with neighbours of one side joined: results of parallel calls too."""
     turns: list[dict[str, Any]] = []
     for message in messages:
-        match message["role"]:
-            case "system":
-                continue
-            case "user":
-                _append_turn(turns, "user", _text_blocks(message["content"]))
-            case "tool":
-                _append_turn(turns, "user", [_result(message)])
-            case "assistant":
-                _append_turn(turns, "assistant", _assistant(message))
-            case role:
-                raise role_refused(model, role)
+        role = "assistant" if message["role"] == "assistant" else "user"
+        blocks = _blocks(message)
+        if blocks and turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": [*blocks]})
     return turns
 
 
-def _append_turn(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
-    if not blocks:
-        return
-    if turns and turns[-1]["role"] == role:
-        turns[-1]["content"] += blocks
-    else:
-        turns.append({"role": role, "content": list(blocks)})
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    match message["role"]:
+        case "system":
+            return []
+        case "assistant":
+            return _assistant(message)
+        case "tool":
+            return [_result(message)]
+        case _:
+            return _text_blocks(message["content"])
 
 
 def _text_blocks(text: str) -> list[dict[str, Any]]:

@@ -7,10 +7,12 @@ members. Rules: CONTRACT.md §11.
 """
 
 import difflib
+import inspect
 import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, ClassVar, Final
 from urllib.request import getproxies, proxy_bypass
@@ -18,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 from refold.engine.encoding.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
+from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts import notation
 from refold.engine.wire.parts.reading import words_in
@@ -46,6 +49,8 @@ _NEAR: Final = 0.85
 """How alike a misspelt name and the right one are at least, of 1; `top_k` and `top_p` are 0.8."""
 
 _KEY_CHARS_MIN: Final = 8
+_CREDENTIALS: Final = ("api_key", "auth_token", "credentials")
+"""Of an SDK's client."""
 
 
 class LazyClient:
@@ -92,7 +97,12 @@ class HttpModel(ABC):
     """
 
     provider: ClassVar[str]
-    """The prefix of the model's name: `openai`."""
+    """The prefix of the model's name, its SDK and the extra with that: `openai`."""
+    client_class: ClassVar[str]
+    """In the SDK: `OpenAI`; the base of its errors is `OpenAIError`."""
+    key_variables: ClassVar[tuple[str, ...]]
+    """Environment variables with keys: their values are secrets of every run that has this
+    model."""
 
     def __init__(
         self,
@@ -123,7 +133,6 @@ class HttpModel(ABC):
         given = {"model": self._model, "base_url": self._base_url, **self._more}
         return Reference(type(self).__module__, type(self).__qualname__, given)
 
-    @abstractmethod
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Return the model's answer.
 
@@ -132,10 +141,51 @@ class HttpModel(ABC):
                 `parameters`, `messages`, or `raised`.
             ExtraMissing: the SDK is not installed.
         """
+        sdk = load_sdk(self.provider, self.provider)
+        check_messages(self.name, request.messages)
+        client = self._client.get()
+        create = self._create_of(client)
+        extra = parameters_of(self.name, request, inspect.signature(create).parameters)
+        body = self._body(request, extra)
+        errors = self._errors(sdk)
+        content = send(self.name, sdk, errors, client, lambda: self._ask(create, body))
+        return self._reply(self._read(content, body), request)
 
     @abstractmethod
+    def _create_of(self, client: Any) -> Callable[..., Any]:
+        """Return the client's function that asks a model, and gives the answer as it came."""
+
+    @abstractmethod
+    def _body(self, request: ModelRequest, extra: dict[str, Any]) -> dict[str, Any]:
+        """Return that function's arguments; `extra` are the request's parameters."""
+
+    def _ask(self, create: Callable[..., Any], body: dict[str, Any]) -> Any:
+        return create(**body)
+
+    def _read(self, content: bytes, _body: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer in the bytes that came."""
+        return object_in(self.name, content)
+
+    @abstractmethod
+    def _reply(self, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
+        """Return an answer in the neutral form."""
+
+    def _errors(self, sdk: Any) -> type[Exception]:
+        found: type[Exception] = getattr(sdk, f"{self.client_class}Error")
+        return found
+
     def _make_client(self) -> Any:
-        """Return the SDK's client."""
+        sdk = load_sdk(self.provider, self.provider)
+        make, options = getattr(sdk, self.client_class), self._options()
+        with suppress(self._errors(sdk)):  # no key, or a profile that cannot be read
+            client = make(**options)
+            if any(getattr(client, each, None) for each in _CREDENTIALS):
+                return client
+            client.close()
+        if self._base_url is None:
+            why = f"no key: set {self.key_variables[0]}"
+            raise ModelError(self.name, why, "credentials")
+        return make(api_key=PLACEHOLDER_KEY, **options)
 
     def close(self) -> None:
         """Close the client's connections; the model can still be used."""
@@ -173,17 +223,13 @@ def parameters_of(model: str, request: ModelRequest, known: Iterable[str] = ()) 
 
 
 def send(
-    model: str, sdk: Any, base: type[Exception], client: Any, create: Callable[[], Any],
-    read: Callable[[str, bytes], dict[str, Any]] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the JSON object that answers a request; `base` is the base of the SDK's errors.
-
-    `read` makes it of the model's name and the body; by default, the body is the object.
+    model: str, sdk: Any, base: type[Exception], client: Any, create: Callable[[], Any]
+) -> bytes:
+    """Return the answer to a request; `base` is the base of the SDK's errors.
 
     Raises:
         ModelError: the request failed after the client's own retries (`http_<status>`,
-            `connection`, `timed_out`), could not be made (`raised`), or the answer is not a JSON
-            object (`malformed`).
+            `connection`, `timed_out`), or could not be made (`raised`).
     """
     # Raised outside the handler: the SDK's error holds the request, and so the key.
     try:
@@ -191,7 +237,7 @@ def send(
     except (base, TypeError, ValueError) as error:
         failure = _failure(model, sdk, error, secrets_of(client))
     else:
-        return (read or object_in)(model, raw.http_response.content)
+        return raw.http_response.content  # type: ignore[no-any-return]  # of the SDK
     raise failure
 
 
@@ -295,18 +341,11 @@ def call_of(model: str, call_id: str, name: Json, arguments: Json) -> dict[str, 
 def _arguments_in(arguments: Json) -> dict[str, Any]:
     if isinstance(arguments, str):
         text = arguments.strip()
-        arguments = json.loads(text, object_pairs_hook=_once) if text else {}
+        arguments = json.loads(text, object_pairs_hook=notation.once) if text else {}
     if not isinstance(arguments, dict):
         raise ValueError("no object")  # noqa: TRY004  # one kind of error for all that is invalid
     check(arguments)
     return arguments
-
-
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) != len(members):
-        raise ValueError("a name given twice")
-    return found
 
 
 def arguments_back(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,12 +16,6 @@ _NEEDED: Final = {"assistant": (), "tool": ("content", "tool_call_id")}
 """Members that a message needs, by its role; only an assistant may say nothing."""
 
 
-def role_refused(model: str, role: str) -> ModelError:
-    """Return the error for a message that the neutral shape does not know."""
-    there = f"system, user, assistant or tool{nearest(role, _ROLES)}"
-    return ModelError(model, f"messages have no role {short(repr(role))}: {there}", "messages")
-
-
 def check_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> None:
     """Refuse messages, and tool calls in them, that lack a member; and no message at all.
 
@@ -33,7 +27,10 @@ def check_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> None:
     for message in messages:
         role = message.get("role")
         if role not in _ROLES:
-            raise role_refused(model, str(message.get("role", "")))
+            found = str(message.get("role", ""))
+            there = f"system, user, assistant or tool{nearest(found, _ROLES)}"
+            why = f"messages have no role {short(repr(found))}: {there}"
+            raise ModelError(model, why, "messages")
         kind = "tool message" if role == "tool" else "message"
         _check(model, kind, message, _NEEDED.get(role, ("content",)))
         for call in message.get("tool_calls") or ():

@@ -5,15 +5,13 @@ HTTP, keys (`OPENAI_API_KEY`), retries, timeouts. Not streamed. What both HTTP a
 `engine.models.endpoint`. Rules: CONTRACT.md §11.
 """
 
-import inspect
+from collections.abc import Callable
 from typing import Any, Final
 
-from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
-from refold.engine.models.messages import check_messages, role_refused
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.chat.answer import COUNTS, STOPS
-from refold.engine.wire.parts.texts import short, text_of
+from refold.engine.wire.parts.texts import text_of
 
 _KEPT: Final = ("reasoning_content", "reasoning_details")
 """Members of an answer that its server wants to see again in the next request."""
@@ -24,40 +22,21 @@ class OpenAICompatibleModel(endpoint.HttpModel):
     """A model that answers `chat.completions`; of several choices, the first counts."""
 
     provider = "openai"
+    client_class = "OpenAI"
     key_variables = ("OPENAI_API_KEY",)
-    """Environment variables with keys: their values are secrets of every run that has this
-    model."""
 
-    def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer; raises the errors of `endpoint.HttpModel`."""
-        sdk = endpoint.load_sdk("openai", "openai")
-        body = self._body(request)
-        client = self._client.get()
-        create = client.chat.completions.with_raw_response.create
-        extra = endpoint.parameters_of(self.name, request, inspect.signature(create).parameters)
-        answer = endpoint.send(
-            self.name, sdk, sdk.OpenAIError, client, lambda: create(**body, extra_body=extra)
-        )
-        return _reply(self.name, answer, request)
+    def _create_of(self, client: Any) -> Callable[..., Any]:
+        return client.chat.completions.with_raw_response.create  # type: ignore[no-any-return]  # of the SDK
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
-        check_messages(self.name, request.messages)
-        messages = [_message(self.name, message) for message in request.messages]
-        body: dict[str, Any] = {"model": self._model, "messages": messages}
+    def _body(self, request: ModelRequest, extra: dict[str, Any]) -> dict[str, Any]:
+        messages = [_message(message) for message in request.messages]
+        body = {"model": self._model, "messages": messages, "extra_body": extra}
         if request.tools:
             body["tools"] = [_tool(tool) for tool in request.tools]
         return body
 
-    def _make_client(self) -> Any:
-        sdk = endpoint.load_sdk("openai", "openai")
-        options = self._options()
-        try:
-            return sdk.OpenAI(**options)
-        except sdk.OpenAIError as error:
-            failure = ModelError(self.name, short(str(error)), "credentials")
-        if self._base_url is None:
-            raise failure
-        return sdk.OpenAI(api_key=endpoint.PLACEHOLDER_KEY, **options)
+    def _reply(self, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
+        return _reply(self.name, answer, request)
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
@@ -69,17 +48,11 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _message(model: str, message: dict[str, Any]) -> dict[str, Any]:
-    match message["role"]:
-        case "system" | "user":
-            return {"role": message["role"], "content": message["content"]}
-        case "tool":
-            call_id = message["tool_call_id"]
-            return {"role": "tool", "tool_call_id": call_id, "content": message["content"]}
-        case "assistant":
-            return _assistant(message)
-        case role:
-            raise role_refused(model, role)
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    if message["role"] == "assistant":
+        return _assistant(message)
+    sent = ("role", "tool_call_id", "content") if message["role"] == "tool" else ("role", "content")
+    return {name: message[name] for name in sent}
 
 
 def _assistant(message: dict[str, Any]) -> dict[str, Any]:

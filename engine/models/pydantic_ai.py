@@ -35,7 +35,7 @@ from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ModelError, ModelNotFound
 from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
-from refold.engine.models.messages import check_messages, role_refused
+from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts.texts import short, text_of
 
@@ -251,7 +251,7 @@ def _messages(model: str, messages: Iterable[Mapping[str, Any]]) -> Iterable[pai
     asked: list[Any] = []
     for message in messages:
         if message["role"] != "assistant":
-            asked.append(_part(model, message))
+            asked.append(_part(message))
             continue
         if asked:
             yield pai.ModelRequest(asked)
@@ -266,18 +266,16 @@ def _messages(model: str, messages: Iterable[Mapping[str, Any]]) -> Iterable[pai
         yield pai.ModelRequest(asked)
 
 
-def _part(model: str, message: Mapping[str, Any]) -> Any:
+def _part(message: Mapping[str, Any]) -> Any:
     match message["role"]:
         case "system":
             return pai.SystemPromptPart(message["content"])
-        case "user":
-            return pai.UserPromptPart(message["content"])
         case "tool":
             outcome: Any = "failed" if message.get("is_error") else "success"
             name, call_id = message.get("name", ""), message["tool_call_id"]
             return pai.ToolReturnPart(name, message["content"], call_id, outcome=outcome)
-        case role:
-            raise role_refused(model, role)
+        case _:
+            return pai.UserPromptPart(message["content"])
 
 
 # -- answers ----------------------------------------------------------------------------------
