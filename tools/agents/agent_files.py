@@ -39,6 +39,7 @@ from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.plain_files import plain_file
 from refold.tools.contract.policy import POLICIES, with_companions
+from refold.tools.contract.tool_types import NAME as TOOL_NAME
 from refold.tools.files.config_text import Setting, yaml_of
 from refold.tools.files.file_tools import NAMES
 
@@ -120,13 +121,14 @@ class AgentDef:
 
 
 def load_agent(
-    path: str | os.PathLike[str], *, known_tools: Iterable[str] = NAMEABLE_TOOLS
+    path: str | os.PathLike[str], *, known_tools: Iterable[str] | None = NAMEABLE_TOOLS
 ) -> AgentDef:
     """Return the agent that a file, or the `AGENT.md` of a folder, defines.
 
     Args:
         path: The file or its folder.
-        known_tools: The tool names that it may use: the shipped ones and the caller's own.
+        known_tools: The tool names that it may use: the shipped ones and the caller's own; `None`
+            for all that a run may have.
 
     Raises:
         InvalidDefError: the file cannot be read, has no description, has an unknown member or one
@@ -136,7 +138,10 @@ def load_agent(
     file = file / FILE_NAME if file.is_dir() else file
     absolute = file.absolute()
     agent_id = absolute.parent.name if file.name == FILE_NAME else absolute.stem
-    reading = _Reading(agent_id, file, texts(known_tools, "known_tools"))
+    known = None if known_tools is None else texts(known_tools, "known_tools")
+    reading = _Reading(
+        agent_id, file, NAMEABLE_TOOLS if known is None else known, any_tool=known is None
+    )
     front, body = reading.parts()
     values = reading.members(front)
     if not values.get("description"):
@@ -198,6 +203,8 @@ class _Reading:
     id: str
     file: Path
     known_tools: tuple[str, ...]
+    any_tool: bool
+    """Whether other tools may be named too, except those of Claude Code that nobody has."""
 
     def refused(self, reason: str) -> InvalidDefError:
         return InvalidDefError(self.id, reason, str(self.file))
@@ -274,11 +281,14 @@ class _Reading:
         if _TRANSLATED.get(name) in self.known_tools:
             return _TRANSLATED[name]
         base = name.partition("(")[0]
-        if key == "disallowed_tools" and (base in _NOT_SHIPPED or base.startswith("mcp__")):
+        is_not_shipped = base in _NOT_SHIPPED or base.startswith("mcp__")
+        if key == "disallowed_tools" and is_not_shipped:
             return ""
         if base != name and base in (*self.known_tools, *_TRANSLATED):
             why = f"a tool cannot be restricted to some of its arguments: write {base!r}"
             raise self.refused(f"{key}: {name!r}: {why}")
+        if self.any_tool and TOOL_NAME.fullmatch(name) and not is_not_shipped:
+            return name
         raise self.refused(
             f"{key}: no tool is named {name!r}{suggestion(name, self.known_tools)}. Tools of your "
             "own are named by AgentLoader(…, known_tools=…), or by --tools"

@@ -44,13 +44,13 @@ class AgentLoader:
     """The agents of one folder; read anew at each call."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, known_tools: Iterable[str] = NAMEABLE_TOOLS
+        self, folder: str | os.PathLike[str], *, known_tools: Iterable[str] | None = NAMEABLE_TOOLS
     ) -> None:
-        """Take the folder, and the names of tools that its agents may ask for."""
+        """Take the folder, and the names of tools that its agents may ask for; `None` for all."""
         self.folder = Path(folder)
         self.skipped: tuple[InvalidDefError, ...] = ()
         """The files that the last `discover_agents` skipped, with the reasons."""
-        self._known_tools = texts(known_tools, "known_tools")
+        self._known_tools = None if known_tools is None else texts(known_tools, "known_tools")
 
     def load(self, agent_id: str) -> AgentDef:
         """Return the agent with this id.

@@ -59,7 +59,7 @@ class MarkdownSection(Generic[P]):
     section_tools: Sequence[Tool] = ()
     """Tools that the text introduces."""
     accepts_overrides: bool = False
-    """Whether `render(overrides={key: template})` may replace the template."""
+    """Whether `render` may replace the template by one of its `overrides`."""
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the section offers."""

@@ -55,7 +55,8 @@ class Prepared:
     agents: tuple[AgentDef, ...]
     """The agent itself, and those that `subagent_dispatch` gives tasks to, by which run ever."""
     notes: tuple[str, ...] = ()
-    """The folder in which other agents were looked for, and the files that define none."""
+    """The folder in which other agents were looked for, files that define none, and named tools
+    that the agent does not get."""
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the input, tools and limits: `given, tools, limits = prepare_run(…)`."""
@@ -265,6 +266,9 @@ class _Shelf:
         if self._names("run_command"):
             shipped.append(self._command())
         has = {tool.name: tool for tool in (*shipped, *self.own.values()) if self._may(tool.name)}
+        for name in self.agent.tools or ():
+            if name not in has and name not in self.agent.disallowed_tools:
+                self.notes[f"{self.agent.id} has no {name}: {self._why_missing(name)}"] = None
         asked = self.config.approval
         return tuple(
             with_approval(has[name]) if name in asked else has[name] for name in sorted(has)
@@ -287,6 +291,13 @@ class _Shelf:
         if self.agent.tools is None and name not in (*SHIPPED_TOOLS, *SPAWN_TOOLS, *self.own):
             return False
         return name == "subagent" or self.config.allows(name)
+
+    def _why_missing(self, name: str) -> str:
+        if not self.config.allows(name):
+            return "the configuration does not enable it"
+        if name in SPAWN_TOOLS:
+            return "set tools.spawn.enabled in refold.yaml"
+        return "there is no other agent"
 
     def _subagent(self) -> tuple[Tool, ...]:
         return (subagent_tool(enabled=self.config.allows("subagent"), **self.children),)

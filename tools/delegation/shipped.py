@@ -131,17 +131,21 @@ def _known(
     Raises:
         OptionRefused: they are not agents, or no agent but the caller is among them.
     """
-    given: Any = AgentLoader(agents) if isinstance(agents, str | os.PathLike) else agents
+    given: Any = agents
+    if isinstance(agents, str | os.PathLike):  # the run is refused if it lacks a tool of theirs
+        given = AgentLoader(agents, known_tools=None)
     found: tuple[Any, ...] = ()
     if isinstance(given, AgentLoader):
         found = discovered(given)
     elif isinstance(given, Iterable):
         found = tuple(given)
+    skipped: tuple[InvalidDefError, ...] = getattr(given, "skipped", ())
     are_agents = all(isinstance(each, AgentDef) for each in found)
     if not are_agents or not [each for each in found if each.id != caller]:
         expected = "a folder of agent files, or AgentDefs, with an agent that is not the caller"
-        raise OptionRefused("subagents", "agents", expected, shown(agents))
-    return found, getattr(given, "skipped", ())
+        why = "; ".join(map(str, skipped)) or shown(agents)
+        raise OptionRefused("subagents", "agents", expected, why)
+    return found, skipped
 
 
 _OWN: Final[Mapping[str, tuple[Kind, ...]]] = {

@@ -110,6 +110,24 @@ def test_agents_of_other_projects_are_not_offered(
     assert skipped.startswith("skipped: Invalid agent 'broken'")
 
 
+@for_each("named, config, why", table("""
+    spawn              {spawn: {profiles: {}}}        set tools.spawn.enabled in refold.yaml
+    read_file          {disabled: [read_file]}        the configuration does not enable it
+    subagent_dispatch  {}                             there is no other agent
+"""))  # fmt: skip
+def test_a_named_tool_that_an_agent_does_not_get_is_noted(
+    named: str, config: str, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "refold.yaml").write_text(f"tools: {config}\n")
+    (tmp_path / "lead.md").write_text(f"---\ndescription: d\ntools: [{named}]\n---\n")
+
+    found = prepare_run(
+        tmp_path / "lead.md", task="go", root=tmp_path, config=load_config(tmp_path)
+    )
+
+    assert found.notes[-1] == f"lead has no {named}: {why}"
+
+
 def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
     assert lead_of(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
 

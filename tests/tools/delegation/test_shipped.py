@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.errors import OptionRefused, ToolError, ToolUnknown, UsageError
+from refold.engine.errors import NotReady, OptionRefused, ToolError, ToolUnknown, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel
@@ -44,7 +44,7 @@ from refold.tools.delegation.shipped import (
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
-from tests.support.tool_ends import LEAST
+from tests.support.tool_ends import LEAST, look
 
 SIXTH = '''
 """`handoff`: hand a task over and give back the other's words."""
@@ -483,6 +483,20 @@ def test_subagents_are_made_by_kind(tmp_path: Path) -> None:
         assert "helper" in str(made[0][0].parameters)
     with pytest.raises(OptionRefused, match="with an agent that is not the caller"):
         subagents("subagent_dispatch", agents=tmp_path, caller="helper")
+
+
+def test_agents_of_a_folder_may_name_tools_of_the_run(tmp_path: Path) -> None:
+    """Of one's own too: the run has to have them, and a misspelt one is told with the nearest."""
+    front = "---\ndescription: Helps.\ntools: [look]\n---\nYou help.\n"
+    (tmp_path / "helper.md").write_text(front)
+
+    given = [look, subagents("subagent_dispatch", agents=tmp_path)]
+    assert _started(given, log=tmp_path / "run.jsonl").ok
+    with pytest.raises(NotReady, match="'look': there is none of that name"):
+        _started(given[1:])
+    (tmp_path / "helper.md").write_text(front.replace("look", "Bash"))
+    with pytest.warns(RuntimeWarning), pytest.raises(OptionRefused, match="no tool is named 'Ba"):
+        subagents("subagent_dispatch", agents=tmp_path)
 
 
 MISTAKES: list[tuple[Callable[[Any], object], str]] = [
