@@ -5,26 +5,139 @@ entries are read. `replay.run.run_node` defines an agent. Nothing is written her
 CONTRACT.md §13.9, §14.10, §16.5.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from refold.engine.errors import UsageError
+from refold.engine.events.call_key import key_in
+from refold.engine.events.outcome import Usage
 from refold.engine.log.names import log_path
 from refold.engine.models.prices import Prices
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.standing import STANDINGS
-from refold.replay.run.agents import ROOT, Agent, agents_of, with_asides
 from refold.replay.run.program import ProgramLog
 from refold.replay.run.reading import Reading, fold_sensibly
-from refold.replay.run.run_node import RunNode
-from refold.replay.run.standing import with_standing
+from refold.replay.run.run_node import FileUse, RunNode
 from refold.replay.run.totals import below, totals
-from refold.replay.run.turns import Interval, LogTurns, Step, Turn, words_of
+from refold.replay.run.turns import (
+    ROOT,
+    Interval,
+    LogTurns,
+    Step,
+    Turn,
+    task_in,
+    with_asides,
+    words_of,
+)
 
 if TYPE_CHECKING:  # with all that a watched command needs
     from refold.replay.run.steady import Steady
+from refold.replay.index.standing import RUNNING, WORDS, stood
+from refold.replay.run.run_node import UNFINISHED
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Agent:
+    """One run, one conversation of a watched command, or one start that was rejected.
+
+    Its turns are read on demand; `replay.run.run_node` has the facts that need no text of a call.
+    """
+
+    key: str
+    """`0` for the run itself; for a run below it the path of call keys that started it; for a
+    conversation its scope; for a delegation that was not seen, its call."""
+    parent: str | None
+    """The key of the agent above; `None` for the run itself."""
+    node: RunNode
+    run: "OpenedRun" = attrs.field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name for people; several agents may have the same."""
+        return self.node.name
+
+    @property
+    def status(self) -> str:
+        """How it ended; without an end, its standing."""
+        return self.node.status
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and cost, all agents below included."""
+        return self.node.usage
+
+    @property
+    def files(self) -> tuple[FileUse, ...]:
+        """The files that it changed."""
+        return self.node.files
+
+    @property
+    def task_text(self) -> str:
+        """Its task in words; empty if it was given none."""
+        return self.node.brief or task_in(self.node.input)
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """Its requests and steps, in order, with the keys of the agents that its steps started."""
+        if (log := self.run.log_of(self)) is None:
+            return []
+        turns = log.turns.get(self._scope, [])
+        scopes = self.run.asides.get(self._scope, ())
+        if beside := [turn for each in scopes for turn in log.turns.get(each, ())]:
+            turns = with_asides(turns, beside)
+        below = self.run.below.get(self.key, {})
+        for step in (step for turn in turns for step in turn.steps):
+            child = below.get(step.call) if step.kind in ("child", "tool") else None
+            step.child = "" if child is None else child.key
+            if child is not None and step.call in log.unsure:
+                start, came = step.interval[0], log.unsure[step.call][1]
+                ran = child._span  # noqa: SLF001 - another of this class
+                step.interval = start, max(start, came if ran is None else min(came, ran[1]))
+        return turns
+
+    @property
+    def answered(self) -> str:
+        """Its output, else the text of its last answer; empty for none."""
+        log = self.run.log_of(self)
+        if log is None:
+            return words_of(step.result) if (step := self._start) is not None else ""
+        said = log.output if not self.node.scope else None
+        said = said.get("stdout") if isinstance(said, dict) and "stdout" in said else said
+        texts = (turn.says for turn in reversed(self.turns) if turn.says)
+        return words_of(said) if said is not None else next(texts, "")
+
+    @property
+    def interval(self) -> Interval | None:
+        """From when to when it ran, in microseconds since the first entry; `None`: not known."""
+        ran = self._span
+        step = self._start if ran is None else None
+        return step.interval if step is not None else ran
+
+    @property
+    def _scope(self) -> str:
+        return self.node.scope or ROOT
+
+    @property
+    def _span(self) -> tuple[int, int] | None:
+        """The times of its first and last entry, by its own log."""
+        log, own = self.run.log_of(self), self._scope
+        if log is None or own not in log.spans:
+            return None
+        start, end = log.spans[own]
+        took = (self.node.duration_ms or 0) * 1000
+        return start, end if own == ROOT and log.has_ended else max(end, start + took)
+
+    @property
+    def _start(self) -> Step | None:
+        """The step that started it."""
+        above = self.run.by_key.get(self.parent or "")
+        steps = (step for turn in (above.turns if above else ()) for step in turn.steps)
+        return next((step for step in steps if step.call == self.node.call), None)
 
 
 class OpenedRun:
@@ -56,8 +169,7 @@ class OpenedRun:
         self._reading.read()
         self.unsettled = self._reading.root()
         """The agents by their logs alone: `unfinished` without an end."""
-        self._turns: dict[str, list[Turn]] = {}
-        for name in ("tree", "totals", "agents", "by_key", "_below"):
+        for name in ("tree", "totals", "agents", "by_key", "below"):
             vars(self).pop(name, None)
 
     def read(self) -> None:
@@ -83,7 +195,13 @@ class OpenedRun:
     @cached_property
     def agents(self) -> list[Agent]:
         """All agents, parents first."""
-        return agents_of(self.tree, self)
+        found = [Agent(key=ROOT, parent=None, node=self.tree, run=self)]
+        for above in found:
+            path = "" if above.key == ROOT else above.key
+            for node in above.node.children:
+                key = node.scope or (node.call if self.is_watched else key_in(path, node.call))
+                found.append(Agent(key=key, parent=above.key, node=node, run=self))
+        return found
 
     @cached_property
     def by_key(self) -> dict[str, Agent]:
@@ -91,7 +209,7 @@ class OpenedRun:
         return {each.key: each for each in self.agents}
 
     @cached_property
-    def _below(self) -> dict[str, dict[str, Agent]]:
+    def below(self) -> dict[str, dict[str, Agent]]:
         """By key of an agent: those that it started, by call."""
         found: dict[str, dict[str, Agent]] = {}
         for each in self.agents:
@@ -128,6 +246,11 @@ class OpenedRun:
         return self._reading.folder
 
     @property
+    def asides(self) -> Mapping[str, list[str]]:
+        """By the conversation above: the scopes of requests beside the work."""
+        return self._reading.asides
+
+    @property
     def forked(self) -> dict[str, Any]:
         """Of a fork: {head, at, edits} of its origin; empty for others."""
         origin = (self._reading.started and self._reading.started.origin) or {}
@@ -153,7 +276,11 @@ class OpenedRun:
         Raises:
             UsageError: none has the name, or several have.
         """
-        known = {_label(each): each for each in self.agents if _is_agent(each.node)}
+        known = {
+            _label(each): each
+            for each in self.agents
+            if each.node.scope or (each.node.log and not each.node.guarantee)
+        }
         found = {
             label: each for label, each in known.items() if name in (label, each.name, each.key)
         }
@@ -164,71 +291,7 @@ class OpenedRun:
         what = what if found else "no agent has this name"
         raise UsageError(f"{option} {name}: {what}: {shown}")
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data: the least that shows a run, its agents and their turns."""
-        names = ("title", "standing", "question", "folder", "forked", "totals")
-        told = {name: getattr(self, name) for name in names}
-        agents = [each.as_json() for each in self.agents]
-        return {"status": self.tree.status, "main": self.main.key, **told, "agents": agents}
-
-    # --- read on demand ---------------------------------------------------
-
-    def turns_of(self, agent: Agent) -> list[Turn]:
-        """Return the turns of an agent, with the keys of the agents that its steps started."""
-        if agent.key not in self._turns:
-            self._turns[agent.key] = self._whole(agent)
-        return self._turns[agent.key]
-
-    def _whole(self, agent: Agent) -> list[Turn]:
-        if (log := self._log_of(agent)) is None:
-            return []
-        own = agent.node.scope or ROOT
-        turns = log.turns.get(own, [])
-        scopes = self._reading.asides.get(own, ()) if self.is_watched else ()
-        if beside := [turn for each in scopes for turn in log.turns.get(each, ())]:
-            turns = with_asides(turns, beside)
-        below = self._below.get(agent.key, {})
-        for step in (step for turn in turns for step in turn.steps):
-            child = below.get(step.call) if step.kind in ("child", "tool") else None
-            step.child = "" if child is None else child.key
-            if child is not None and step.call in log.unsure:
-                start, came = step.interval[0], log.unsure[step.call][1]
-                ran = self._span_of(child)
-                step.interval = start, max(start, came if ran is None else min(came, ran[1]))
-        return turns
-
-    def answer_of(self, agent: Agent) -> str:
-        """Return the output of an agent, else the text of its last answer."""
-        log = self._log_of(agent)
-        if log is None:
-            return words_of(step.result) if (step := self._start_of(agent)) is not None else ""
-        said = log.output if not agent.node.scope else None
-        said = said.get("stdout") if isinstance(said, dict) and "stdout" in said else said
-        texts = (turn.says for turn in reversed(agent.turns) if turn.says)
-        return words_of(said) if said is not None else next(texts, "")
-
-    def interval_of(self, agent: Agent) -> Interval | None:
-        """Return from when to when an agent ran; without an end, as far as it is known."""
-        ran = self._span_of(agent)
-        step = self._start_of(agent) if ran is None else None
-        return step.interval if step is not None else ran
-
-    def _span_of(self, agent: Agent) -> tuple[int, int] | None:
-        """Return the times of the first and the last entry of an agent, by its own log."""
-        log, own = self._log_of(agent), agent.node.scope or ROOT
-        if log is None or own not in log.spans:
-            return None
-        start, end = log.spans[own]
-        took = (agent.node.duration_ms or 0) * 1000
-        return start, end if own == ROOT and log.has_ended else max(end, start + took)
-
-    def _start_of(self, agent: Agent) -> Step | None:
-        """Return the step that started an agent."""
-        above = self.by_key.get(agent.parent or "")
-        steps = (step for turn in (above.turns if above else ()) for step in turn.steps)
-        return next((step for step in steps if step.call == agent.node.call), None)
-
-    def _log_of(self, agent: Agent) -> LogTurns | None:
+    def log_of(self, agent: Agent) -> LogTurns | None:
         """Return the turns in the log of an agent, up to the entry that its node includes."""
         node = agent.node
         watched = self.agents[0].node if node.scope else node
@@ -236,7 +299,7 @@ class OpenedRun:
             return None
         path = Path(watched.log)
         if path not in self._logs:
-            root = None if path == self.log else self._log_of(self.agents[0])
+            root = None if path == self.log else self.log_of(self.agents[0])
             origin = None if root is None else root.origin_us
             self._logs[path] = LogTurns(path, origin, self._reading.profile)
         log = self._logs[path]
@@ -249,10 +312,6 @@ TITLE_MAX: Final = 200
 """Characters of a run's title."""
 _READ: Final = ("read", "torn", "damaged")
 """States of a log of which some entries verify."""
-
-
-def _is_agent(node: RunNode) -> bool:
-    return bool(node.scope or (node.log and not node.guarantee))
 
 
 def _label(agent: Agent) -> str:
@@ -285,3 +344,33 @@ def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -
 def _is_other(log: Reading) -> bool:
     """Return whether a log may no longer be the one that was read."""
     return log.log_state == "damaged" or not log.path.exists() or log.path.stat().st_size < log.end
+
+
+_UNKNOWN: Final = frozenset({"missing", "damaged", "foreign"})
+"""States of a log that may have an end which cannot be read."""
+
+
+def with_standing(tree: RunNode) -> RunNode:
+    """Return a tree in which runs without an end have their standing as status.
+
+    A run of which the log is missing, damaged or another run's stays `unfinished`.  A line that is
+    just being written is not a torn tail.
+    """
+    return _stood(tree, tree, "")
+
+
+def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
+    status, log_state, told = node.status, node.log_state, ""
+    if status == UNFINISHED and log_state not in _UNKNOWN:
+        is_asked = above in ("", *STANDINGS)  # else nobody takes an answer
+        status, told = stood(
+            Path(node.log) if node.log else None, node.question if is_asked else None
+        )
+        if above == RUNNING or (node.scope and root.status == RUNNING):
+            status, told = RUNNING, WORDS[RUNNING]
+    if status == RUNNING and log_state == "torn":
+        log_state = "read"
+    found = attrs.evolve(node, status=status, standing=told, log_state=log_state)
+    above, root = status, found if node is root else root
+    children = tuple(_stood(child, root, above) for child in node.children)
+    return attrs.evolve(found, children=children)

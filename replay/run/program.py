@@ -70,10 +70,12 @@ class _Start:
 
 _MAIN: Final = "0"
 """The scope of the program itself, whose calls its own end cannot cancel."""
-_AT_THE_END: Final = frozenset(
-    {"effect.cancelled", "effect.late", "child.finished", "run.finished"}
-)
+_AT_THE_END: Final = ("effect.cancelled", "effect.late", "child.finished", "run.finished")
 """Kinds of entries that may follow the end of a program; any other shows that it went on."""
+_EVENTS: Final = (
+    "run.started", "child.started", "child.finished", "model.answered", "run.finished"
+)  # fmt: skip
+"""Kinds of entries of which most members are looked at."""
 
 
 class ProgramLog(Reading):
@@ -127,13 +129,8 @@ class ProgramLog(Reading):
                 self._own.ended(call, cancelled=True)
             case "effect.late" if call in self._starts:
                 self._starts[call].late = str(data.get("status"))
-            case (
-                "run.started" | "child.started" | "child.finished"
-                | "model.answered" | "run.finished"
-            ):  # fmt: skip
+            case kind if kind in _EVENTS:
                 self._take_event(self.event(entry), call, entry.meta)
-            case _:
-                pass
 
     def _note_question(self, kind: str, call: str, data: Mapping[str, Any]) -> None:
         if kind == "input.asked":
@@ -163,18 +160,15 @@ class ProgramLog(Reading):
                 self._starts[call].outcome = event.outcome
                 self._starts[call].ended_us = meta.get("wall_us")
             case events.RunFinished():
+                artifacts = event.artifacts or ()
                 self._left = {
                     "where": raised_at(meta),
                     "ended_us": meta.get("wall_us"),
                     "refused": refused_in(meta),
-                    "artifacts": tuple(
-                        (each["kind"], each.get("name", "")) for each in event.artifacts or ()
-                    ),
-                    "is_empty": event.output == "" and not (event.summary or event.artifacts),
+                    "artifacts": tuple((each["kind"], each.get("name", "")) for each in artifacts),
+                    "is_empty": event.output == "" and not (event.summary or artifacts),
                 }
                 self.finished = event
-            case _:
-                pass
 
     def _dialect(self, call: str) -> str:
         """Return the delegation tool that a rejected start came from; empty if that is not sure.
@@ -218,8 +212,9 @@ class ProgramLog(Reading):
             **(merged | {"ended_us": (told | own).get("ended_us")}),
             **self._own.facts(),
             offered=self._offered(),
-            outlived_by=sum(
-                _is_outlived(child) and not self._starts[child.call].is_dropped
+            outlived_by=sum(  # what still ran was cancelled
+                (child.status == CANCELLED or not child.is_joined)
+                and not self._starts[child.call].is_dropped
                 for child in children
             ),
             children=children,
@@ -271,34 +266,23 @@ class ProgramLog(Reading):
     def _fields_of(self, start: _Start) -> dict[str, Any]:
         """Return the fields of a child's node that this log has."""
         asked, outcome, own = start.asked, start.outcome, self.started
-        told: dict[str, Any] = {
+        of_asked = ("agent", "program", "brief", "input", "limits")
+        of_start = ("tool", "call", "number", "run_id", "ended_us")
+        told = {name: getattr(asked, name) for name in of_asked}
+        told |= {name: getattr(start, name) for name in of_start}
+        told |= {
             "name": asked.agent or asked.program,
-            "agent": asked.agent,
-            "program": asked.program,
-            "brief": asked.brief,
-            "input": asked.input,
-            "tool": start.tool,
-            "call": start.call,
-            "number": start.number,
-            "run_id": start.run_id,
             "depth": own.depth + 1 if own is not None else 0,
-            "limits": asked.limits,
             "narrowed": _other(asked.limits, _inherited(own.limits if own is not None else {})),
             "tools_granted": None if asked.tools is None else tuple(asked.tools),
             "is_joined": outcome is not None,
             "status": start.late or UNFINISHED,
-            "ended_us": start.ended_us,
         }
         if outcome is not None:
             names = ("status", "error", "truncated", "usage", "duration_ms")
             told |= {name: getattr(outcome, name) for name in names}
             told["artifacts"] = tuple((each.kind, each.name) for each in outcome.artifacts)
         return told
-
-
-def _is_outlived(child: RunNode) -> bool:
-    """Return whether a run ended before this child of it: what still ran was cancelled."""
-    return child.status == CANCELLED or not child.is_joined
 
 
 def _asked(delegation: dict[str, Any]) -> _Asked:

@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -148,6 +149,10 @@ class Reading(LogFold):
     """The entries of one log, read to its end or to where it does not verify."""
 
     UNKEPT = frozenset({"path", "wrong", "_blobs", "_prices"})
+    folder = ""
+    """The folder that a watched command worked in; empty for a program."""
+    asides: Mapping[str, list[str]] = MappingProxyType({})
+    """By the conversation above: the scopes of requests beside the work."""
 
     def __init__(self, path: Path, prices: Prices | None = None) -> None:
         super().__init__()
@@ -196,16 +201,6 @@ class Reading(LogFold):
     def steady(self) -> "Steady | None":
         """Knows what changes on every run of a watched command; `None` for a program."""
         return None
-
-    @property
-    def folder(self) -> str:
-        """The folder that a watched command worked in; empty for a program."""
-        return ""
-
-    @property
-    def asides(self) -> Mapping[str, list[str]]:
-        """By the conversation above: the scopes of requests beside the work."""
-        return {}
 
     def root(self) -> RunNode:
         """Return the node of the run that was asked for, with all below it.

@@ -6,6 +6,7 @@ request, or without a model, are in a turn with the number 0. Pure but for
 large texts, which are read. Rules: CONTRACT.md §13.9.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,10 @@ if TYPE_CHECKING:  # with all that a watched command needs
 Interval = tuple[int, int | None]
 """From when to when, in microseconds since the first entry of the run; `None`: open."""
 _LATER: Final = (*COMPLETES, "effect.cancelled", "effect.late")
+ROOT: Final = "0"
+"""The key of the run itself."""
+TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
+"""Members that describe a task; the first one present is used."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -167,8 +172,8 @@ class LogTurns(LogFold):
             self._times = LogTimes(self.origin_us)
         at, call, kind = self._times.at(entry), entry.call or "", entry.kind
         data = resolved(entry.data, self._text) if is_marked(entry.line) else entry.data
-        agent = (self._profile is not None and scope_of(call)) or "0"
-        for key in {agent, "0"}:
+        agent = (self._profile is not None and scope_of(call)) or ROOT
+        for key in {agent, ROOT}:
             self.spans[key] = self.spans.get(key, (at, at))[0], at
         self.has_ended = kind == "run.finished"
         if kind == "run.finished":
@@ -281,6 +286,38 @@ class LogTurns(LogFold):
                 one.interval = one.interval[0], ended
         if entry.kind in COMPLETES:
             self._open.pop(entry.call or "", None)
+
+
+def with_asides(turns: list[Turn], asides: list[Turn]) -> list[Turn]:
+    """Return turns with requests beside the work as steps, each after the turn that it followed."""
+    found = [attrs.evolve(each, steps=[*each.steps]) for each in turns]
+    for aside in asides:
+        before = [each for each in found if not each.n or each.entries < aside.entries]
+        if not before:
+            before = [Turn(n=0, interval=(aside.interval[0],) * 2, status="ok")]
+            found.insert(0, before[0])
+        asked = aside.added[-1].get("content") if aside.added else None
+        before[-1].steps += [_as_step(aside, asked), *aside.steps]
+    for each in found if asides else ():
+        each.steps.sort(key=lambda step: step.entries)
+    return found
+
+
+def _as_step(turn: Turn, asked: Any) -> Step:
+    names = ("status", "error", "interval", "entries")
+    told = {name: getattr(turn, name) for name in names}
+    result = None if turn.answer is None else turn.says
+    name = turn.place or turn.model
+    return Step(kind="aside", name=name, about=words_of(asked), result=result, **told)
+
+
+def task_in(given: Any) -> str:
+    """Return the task in a run's input: its text, a member that describes one, or the command."""
+    if isinstance(given, dict):
+        if isinstance(command := given.get("command"), list):
+            return shlex.join(map(str, command))
+        given = next((given[name] for name in TASKS if isinstance(given.get(name), str)), given)
+    return words_of(given) if given not in (None, "", {}, []) else ""
 
 
 def words_of(content: Any) -> str:

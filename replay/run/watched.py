@@ -2,8 +2,9 @@
 
 A conversation is a node: its agent, first request, opening tool call, usage, and last answer's
 status. A delegating tool call without an observed conversation is a leaf. A log is streamed; only
-the first two messages of each conversation are kept. Rules: CONTRACT.md §16.5;
-`replay.run.run_node` defines a node.
+the first two messages of each conversation are kept. If several calls may have changed a file, each
+of their conversations has it, marked as uncertain; a file that is back in its original state does
+not count. Rules: CONTRACT.md §16.5, §16.16; `replay.run.run_node` defines a node.
 """
 
 import functools
@@ -31,14 +32,70 @@ from refold.engine.observed.observer import CONVERSATION, TOOLS, is_end
 from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
-from refold.engine.workspace.entries import FolderChanged, read_entry
+from refold.engine.workspace.entries import FileChange, FolderChanged, read_entry
+from refold.engine.workspace.paths import as_text
+from refold.engine.workspace.tree import TreeEntry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import name_of_root, place_in, text_of
-from refold.replay.run.agents import TASKS
-from refold.replay.run.file_uses import ROOT, FileUses
 from refold.replay.run.reading import AgentWork, Reading, Span, members
-from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, RunNode
+from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, FileUse, RunNode
 from refold.replay.run.steady import Steady
+from refold.replay.run.turns import TASKS
+
+ROOT: Final = "0"
+"""The scope of the command itself, in which all changes are."""
+
+
+@attrs.define
+class _Use:
+    """All changes of one file."""
+
+    before: TreeEntry | None
+    after: TreeEntry | None = None
+    lines: tuple[int, int] | None = (0, 0)
+    is_sole: bool = True
+
+    def take(self, change: FileChange, *, is_sole: bool) -> None:
+        """Add a change."""
+        self.after = change.after
+        self.is_sole = self.is_sole and is_sole
+        if self.lines is None or change.added is None or change.removed is None:
+            self.lines = None
+        else:
+            self.lines = (self.lines[0] + change.added, self.lines[1] + change.removed)
+
+
+class FileUses:
+    """Adds up the changes of a log."""
+
+    def __init__(self) -> None:
+        self._by_scope: dict[str, dict[str, _Use]] = {}
+
+    def take(self, entry: FolderChanged) -> None:
+        """Take the changes of an entry."""
+        for change in entry.changes:
+            scopes = dict.fromkeys(map(scope_of, entry.suspects(change)))
+            for scope in dict.fromkeys((ROOT, *scopes)):
+                uses = self._by_scope.setdefault(scope, {})
+                use = uses.setdefault(change.path, _Use(change.before))
+                use.take(change, is_sole=scope == ROOT or len(scopes) == 1)
+
+    def of(self, scope: str) -> tuple[FileUse, ...]:
+        """Return the files of a conversation, or with `ROOT` of the command, by path."""
+        found = sorted(self._by_scope.get(scope, {}).items())
+        return tuple(_file_use(path, use) for path, use in found if use.before != use.after)
+
+
+def _file_use(path: str, use: _Use) -> FileUse:
+    added, removed = use.lines or (None, None)
+    return FileUse(
+        path=as_text(path),
+        change="added" if use.before is None else "removed" if use.after is None else "changed",
+        lines_added=added,
+        lines_removed=removed,
+        is_sole=use.is_sole,
+    )
+
 
 ENCRYPTED: Final = "encrypted by the provider"
 """The brief of a task that only the provider can read (Codex)."""
@@ -160,6 +217,7 @@ class WatchedLog(Reading):
         match self.event(entry):
             case events.RunStarted() as started:
                 self.started = started
+                self.folder = str((started.rules.get(FOLDERS) or {}).get("folder") or "")
             case events.RunFinished() as finished:
                 self.finished = finished
             case events.Extension(kind=kind, data=data):
@@ -174,8 +232,12 @@ class WatchedLog(Reading):
                 talk.status, talk.error = "cancelled", None
                 talk.priced = talk.priced.plus(Priced(unpriced=1))
                 talk.failed[GIVEN_UP] += 1
-            case events.ToolCalled() as called:
-                self._called(self._talk(call, entry), call, called)
+            case events.ToolCalled(tool=tool, arguments=arguments):
+                self._talk(call, entry).called(call, tool)
+                whom = delegated(tool, arguments, self.profile)
+                self._calls[call] = _leaf(call, tool, arguments, whom)
+                if whom is not None:
+                    self._delegating.add(call)
             case events.ToolReturned(result=result, error=error) if call in self._calls:
                 is_failed = error is not None or self.profile.is_failure(result)
                 said = result if error is None else error.get("message")
@@ -183,8 +245,6 @@ class WatchedLog(Reading):
                 self._calls[call] = attrs.evolve(self._calls[call], status=ended)
                 refused = self.profile.is_refusal(said)
                 self._talks[scope_of(call)].ended(call, failed=is_failed, refused=refused)
-            case _:
-                pass
         self._links.take(entry.kind, call, entry.seq, entry.data, entry.cause)
 
     def _note_files(self, entry: Entry) -> None:
@@ -200,33 +260,19 @@ class WatchedLog(Reading):
         if isinstance(said, FolderChanged):
             self._files.take(said)
 
-    @property
-    def folder(self) -> str:
-        """The folder that the command worked in."""
-        folders = (self.started.rules.get(FOLDERS) or {}) if self.started is not None else {}
-        return str(folders.get("folder") or "")
-
-    @property
-    def asides(self) -> dict[str, list[str]]:
-        """By the conversation above: the scopes of requests beside the work."""
-        return {above: [each.scope for each in talks] for above, talks in self._beside.items()}
-
     # --- conversations -------------------------------------------------------------------
 
     def _take_entry(self, kind: str, data: Mapping[str, Any]) -> None:
         """Take an entry that is not a request."""
         if kind == CONVERSATION:
-            self._begun(data)
+            begun = members(_Begun, data)
+            talk = self._talks.setdefault(begun.scope, _Talk(scope=begun.scope))
+            talk.agent, talk.how = begun.agent, begun.how
+            talk.opener, talk.tool = begun.call, begun.tool
         elif kind == TOOLS:
             self._offers[data["digest"]] = tuple(_names_of(data["tools"]))
         elif kind == MESSAGES:
             self._chain(data["predecessor"], data["added"])
-
-    def _begun(self, data: Mapping[str, Any]) -> None:
-        begun = members(_Begun, data)
-        talk = self._talks.setdefault(begun.scope, _Talk(scope=begun.scope))
-        talk.agent, talk.how = begun.agent, begun.how
-        talk.opener, talk.tool = begun.call, begun.tool
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
         scope = scope_of(call)
@@ -263,11 +309,9 @@ class WatchedLog(Reading):
             talk.status = UNFINISHED if answered.stop_reason in LATER else "completed"
         else:
             error = answered.error or {}
-            talk.status = "failed"
-            talk.error = Fault(
-                code=str(error.get("code", "")), message=str(error.get("message", ""))
-            )
-            talk.failed[talk.error.code.removeprefix("http_")] += 1
+            code, message = str(error.get("code", "")), str(error.get("message", ""))
+            talk.status, talk.error = "failed", Fault(code=code, message=message)
+            talk.failed[code.removeprefix("http_")] += 1
         if answered.message is not None:
             talk.said = text_of(answered.message) or "".join(
                 str(each.get("name")) for each in answered.message.get("tool_calls") or ()
@@ -287,15 +331,6 @@ class WatchedLog(Reading):
         for key in fetched if is_end(answered) else ():
             del self._ends[key]
         return end
-
-    # --- tools ---------------------------------------------------------------------------
-
-    def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
-        talk.called(call, called.tool)
-        whom = delegated(called.tool, called.arguments, self.profile)
-        self._calls[call] = _leaf(call, called.tool, called.arguments, whom)
-        if whom is not None:
-            self._delegating.add(call)
 
     # --- nodes ---------------------------------------------------------------------------
 
@@ -342,6 +377,7 @@ class WatchedLog(Reading):
                 self._beside.setdefault(self._links.above(scope), []).append(talk)
             else:
                 self._shown[scope] = talk
+        self.asides = {above: [each.scope for each in of] for above, of in self._beside.items()}
 
     def _with_beside(self, talk: _Talk) -> dict[str, Any]:
         """Return the fields of a node about what it did itself, its side requests included."""
@@ -379,12 +415,9 @@ class WatchedLog(Reading):
         opening = talk.opening or _Opening()
         number = talk.scope.rpartition("/")[2]
         own = self._with_beside(talk)
-        is_open = talk.scope in self._open
         status = talk.status if talk.requests else self._of_calls(talk.scope)
-        if is_open:
-            status = UNFINISHED
-        if is_open:
-            own["last_failed"] = ""
+        if is_open := talk.scope in self._open:
+            status, own["last_failed"] = UNFINISHED, ""
         return RunNode(
             name=name_of_root(talk.scope, talk.agent, self._roots, self.profile)
             or (f"conversation {number}" if number.isdigit() else number),

@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.outcome import Priced, Usage
 from refold.replay.run import amounts
-from refold.replay.run.agents import Agent
+from refold.replay.run.opened_run import Agent
 from refold.replay.run.turns import Step, Turn, words_of
 
 TEXT_MAX: Final = 20_000

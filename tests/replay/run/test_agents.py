@@ -11,9 +11,9 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles.claude_code import PROFILE
-from refold.replay.run.agents import task_in
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.totals import below
+from refold.replay.run.turns import task_in
 from tests.support.fixtures import LOGS
 from tests.support.loops import for_each
 from tests.support.watched import Exchange, record, result, says, system, talk, user
@@ -119,15 +119,8 @@ def test_a_run_that_waits_says_what_for(tmp_path: Path) -> None:
     assert run.question == {"agent": "0", "call": "0#1", "question": "May I?"}
 
 
-def test_all_that_a_node_says_is_in_the_plain_data(watched: OpenedRun) -> None:
-    document = watched.as_json()
-
-    nodes = below(watched.tree)
-    assert [each["name"] for each in document["agents"]] == [each.name for each in nodes]
-    for agent, node in zip(document["agents"], nodes, strict=True):
-        facts = {k: v for k, v in node.as_json().items() if k != "children"}
-        assert facts.items() <= agent.items()
-    assert document["totals"] == watched.totals
+def test_each_node_of_the_tree_is_an_agent(watched: OpenedRun) -> None:
+    assert [each.node for each in watched.agents] == below(watched.tree)
 
 
 @for_each(

@@ -2,8 +2,8 @@
 
 from refold.engine.workspace.entries import FileChange, FolderChanged
 from refold.engine.workspace.tree import TreeEntry
-from refold.replay.run.file_uses import ROOT, FileUses
 from refold.replay.run.run_node import FileUse, RunNode
+from refold.replay.run.watched import ROOT, FileUses
 
 
 def _file(path: str, digit: str) -> TreeEntry:
