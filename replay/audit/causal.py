@@ -229,8 +229,6 @@ class Causality:
             case RunFinished():
                 self.finished = event
                 self._finish(seq, parts, event)
-            case _:
-                pass
 
     def _start(self, call: str, event: ChildStarted, own: str) -> None:
         if event.number != len(self.starts) + 1:

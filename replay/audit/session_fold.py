@@ -12,14 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from refold.engine.errors import LogDamaged, SessionNeeded, SnapshotRestoreError, UsageError
-from refold.engine.events.events import (
-    RunFinished,
-    SessionChanged,
-    SessionRestored,
-    SessionSeeded,
-    ToolCalled,
-    ToolReturned,
-)
+from refold.engine.events import events
 from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.session import slices
@@ -37,21 +30,21 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
         LogDamaged: an entry does not verify.
     """
     path = fspath(log)
-    called: dict[str, ToolCalled] = {}
+    called: dict[str, events.ToolCalled] = {}
     seeded, agrees = False, None
     for entry in read_entries(path, resolve=True, torn_ok=True):
         match event := entry.event:
-            case SessionSeeded():
+            case events.SessionSeeded():
                 seeded = True
                 session.fold(event)
-            case SessionChanged() | SessionRestored() if seeded:
+            case events.SessionChanged() | events.SessionRestored() if seeded:
                 session.fold(event)
-            case ToolCalled():
+            case events.ToolCalled():
                 called[entry.call or ""] = event
-            case ToolReturned():
+            case events.ToolReturned():
                 asked = called.pop(entry.call or "")
                 session.observe(asked.tool, asked.arguments, event.result, event.error)
-            case RunFinished():
+            case events.RunFinished():
                 agrees = event.session_digest == session.digest()
     if not seeded:
         raise UsageError(f"{path}: the run does not have a session of its own")
@@ -114,10 +107,8 @@ def _held(log: Path) -> list[str]:
     names = []
     for entry in read_entries(log, resolve=True, torn_ok=True):
         match entry.event:
-            case SessionSeeded(snapshot) | SessionRestored(snapshot):
+            case events.SessionSeeded(snapshot) | events.SessionRestored(snapshot):
                 names += [part["slice_type"] for part in snapshot["slices"]]
-            case SessionChanged() as changed if changed.event != slices.name_of(ToolInvoked):
+            case events.SessionChanged() as changed if changed.event != slices.name_of(ToolInvoked):
                 names.append(changed.event)
-            case _:
-                pass
     return names

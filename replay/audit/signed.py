@@ -84,28 +84,28 @@ class SignatureCheck:
         """Return the verdict for a log of this run with so many sound entries."""
         if self._found is None:
             return self._verdict or UNSIGNED
-        statement, key = self._found.statement, self._found.fingerprint
-        found = SignatureReport(authentic=False, what="", entries=statement.entries, key=key)
+        statement, wrong = self._found.statement, ""
         if statement.run != run:
-            return attrs.evolve(
-                found, what=f"the signature belongs to a different run, {statement.run!a:.40}"
-            )
-        if self._last is None:
-            what = (
+            wrong = f"the signature belongs to a different run, {statement.run!a:.40}"
+        elif self._last is None:
+            wrong = (
                 f"{statement.entries} entries were signed, but only {entries} of them are "
                 "present and intact"
             )
-            return attrs.evolve(found, what=what)
-        if self._last.hash != statement.head:
-            what = f"entry {self._last.seq} differs from the signed one"
-            return attrs.evolve(found, what=what)
-        return self._judged(attrs.evolve(found, authentic=None), entries)
+        elif self._last.hash != statement.head:
+            wrong = f"entry {self._last.seq} differs from the signed one"
+        found = SignatureReport(
+            authentic=False if wrong else None,
+            what=wrong,
+            entries=statement.entries,
+            key=self._found.fingerprint,
+        )
+        return found if wrong else self._judged(found, entries)
 
     def _judged(self, found: SignatureReport, entries: int) -> SignatureReport:
         """Return the verdict for a log of which the signature is true."""
-        part = (
-            f" up to entry {found.entries - 1} of {entries - 1}" if found.entries < entries else ""
-        )
+        is_part = found.entries < entries
+        part = f" up to entry {found.entries - 1} of {entries - 1}" if is_part else ""
         if self._trust is None or self._found is None:
             what = f"signed{part} by {found.key}; --trust FILE names the owner of the key"
             return attrs.evolve(found, what=what)

@@ -259,7 +259,6 @@ class _Bond(Value):
     """Expectations about a log from its parent, or from the keeper of its head."""
 
     head: str | None = None
-    anchor: ChildRef | None = None
     start: Start | None = None
     parent: RunStarted | None = None
     is_unnamed: bool = False
@@ -269,6 +268,11 @@ class _Bond(Value):
     """Whether the run above was joined without an end: nobody waits for one of this run."""
     is_parent_open: bool = False
     """Whether the parent's log lacks an end and may omit runs that the parent started."""
+
+    @property
+    def anchor(self) -> ChildRef | None:
+        """The head as the parent joined it."""
+        return self.start.anchor if self.start is not None else None
 
 
 _DEEP: Final = 1000
@@ -398,12 +402,10 @@ class _Check:
         return None, None
 
     def _take_rare(self, seq: int, offset: int, event: Recorded) -> None:
-        if isinstance(event, Extension):
-            self._take_extension(seq, offset, event)
-        elif isinstance(event, RunStarted) and seq == 0:
+        if isinstance(event, RunStarted) and seq == 0:
             self._add(1, 0, *self._foreign(event))
-
-    def _take_extension(self, seq: int, offset: int, event: Extension) -> None:
+        if not isinstance(event, Extension):
+            return
         self._may_miss |= event.kind == SALVAGED
         is_whole = not self._damage or self._damage[-1].line <= seq
         if event.kind != FOLDER or not is_whole:
@@ -535,15 +537,8 @@ class _Check:
                 found[number] = place
         for number, start in known.starts.items():
             if number in found:
-                yield (
-                    found[number],
-                    _Bond(
-                        anchor=start.anchor,
-                        start=start,
-                        parent=known.started,
-                        is_given_up=self._is_given_up,
-                    ),
-                )
+                bond = _Bond(start=start, parent=known.started, is_given_up=self._is_given_up)
+                yield found[number], bond
             elif self._needs_log(start):
                 yield child_path(self._path, number), None
         nobodys = _Bond(
@@ -568,24 +563,19 @@ class _Check:
 
     def report(self) -> LogReport:
         """Return the verification result."""
-        wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
+        started, start = self._causality.started, self._bond.start
         is_ended = self._causality.finished is not None
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
             is_whole = (is_ended or self.is_held) and self._broken != TORN_TAIL
-            start = self._bond.start  # joined before it had an entry: there was no head to keep
-            is_nothing = (
-                start is not None
-                and start.outcome is not None
-                and start.anchor is None
-                and not self._entries
-            )
+            # Joined before it had an entry: there was no head to keep.
+            is_nothing = start is not None and start.outcome is not None and start.anchor is None
+            is_nothing = is_nothing and not self._entries
             is_complete = is_whole or is_nothing or self._bond.is_given_up
-        started, start = self._causality.started, self._bond.start
         return LogReport(
             path=str(self._path),
-            intact=not wrong,
+            intact=all(each.what in LEAVES_INTACT for each in self._damage),
             complete=is_complete and self._broken in _AT_END,
             entries=self._entries,
             head=self._head,

@@ -556,8 +556,6 @@ class _Log(LogFold):
                     self.roles[-1] |= _MORE
             case "model.asked" | "model.answered" | "tool.called" | "tool.returned":
                 self._take_talk(entry, call)
-            case _:
-                pass
 
     def _take_talk(self, entry: Entry, call: str) -> None:
         try:
@@ -583,8 +581,8 @@ class _Talk:
     def __init__(self) -> None:
         self._returned: dict[str, int | None] = {}
         """By call key: the `tool.returned` of a call that a model may have wanted."""
-        self._chain = _Places()
-        """By chain digest: the entry that brought the message."""
+        self._chain: dict[int, int] = {}
+        """By chain digest, shortened to a number: the entry that brought the message."""
         self._ends: dict[str, str] = {}
         """By call key: the chain digests of open requests."""
         self._wanted: dict[str, tuple[int, str, Json]] = {}
@@ -597,10 +595,10 @@ class _Talk:
     def asked(self, seq: int, call: str, data: dict[str, Any]) -> Iterator[int]:
         """Take a request; yield the entries whose messages it carries, the latest first."""
         at = str(data.get("predecessor") or "")
-        before = self._chain.get(at)
+        before = self._chain.get(_key(at))
         for message in data.get("added", ()):
             at = digest.chained(at, message)
-            self._chain.add(at, seq)
+            self._chain.setdefault(_key(at), seq)
         self._ends[call] = at
         results = [self._result(message) for message in data.get("added", ())]
         yield from sorted({found for found in results if found is not None}, reverse=True)
@@ -613,7 +611,7 @@ class _Talk:
         asked = self._ends.pop(call, None)
         if not isinstance(message, dict) or asked is None:
             return
-        self._chain.add(digest.chained(asked, message), seq)
+        self._chain.setdefault(_key(digest.chained(asked, message)), seq)
         for wanted in message.get("tool_calls") or ():
             self._take_wanted(name := str(wanted.get("id")))  # an id that is given again
             self._wanted[name] = (seq, wanted["name"], wanted.get("arguments"))
@@ -654,38 +652,6 @@ class _Talk:
         wanted = self._wanted.pop(name, None)
         self._wanting.subtract([wanted[1]] if wanted else [])
         return wanted
-
-
-class _Places:
-    """The first places of digests: a table of numbers, a tenth of the size of a dict."""
-
-    def __init__(self) -> None:
-        self._keys, self._places = array("q", [0] * 64), array("q", [0] * 64)
-        self._count = 0
-
-    def get(self, name: str) -> int | None:
-        """Return the place of a digest, if it has one."""
-        at = self._slot(_key(name))
-        return self._places[at] if self._keys[at] else None
-
-    def add(self, name: str, place: int) -> None:
-        """Take the place of a digest that has none."""
-        if 2 * self._count > len(self._keys):
-            old = zip(self._keys, self._places, strict=True)
-            self._keys, self._places = (array("q", [0]) * (2 * len(self._keys)) for _ in "ab")
-            for key, each in old:
-                at = self._slot(key)
-                self._keys[at], self._places[at] = key, each
-        at = self._slot(_key(name))
-        if not self._keys[at]:
-            self._keys[at], self._places[at] = _key(name), place
-            self._count += 1
-
-    def _slot(self, key: int) -> int:
-        at = key % len(self._keys)
-        while self._keys[at] not in (0, key):
-            at = (at + 1) % len(self._keys)
-        return at
 
 
 def _key(name: str) -> int:
