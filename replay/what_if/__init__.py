@@ -3,8 +3,7 @@
 Input: a record and its program. Output: the hypothetical result. No tool or model is called.
 Imports `reexecute`, `index`, `difference` and `refold.engine`.  Rules: CONTRACT.md §12.8, §12.9.
 
-    rehearsal       a kernel's world without a log
-    stage           runs rehearsals of one record, each under a wall-clock limit
+    rehearsal       a kernel's world without a log, and its runs under a wall-clock limit
     matcher         matches a rehearsal's requests with recorded ones
     outstanding     the outcomes that could be delivered next
     explore         other orders of completion: the first that changes the output

@@ -15,15 +15,8 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import RefoldError
-from refold.engine.events.events import (
-    ChildFinished,
-    Event,
-    InputGiven,
-    ModelAnswered,
-    ToolReturned,
-    ValueDrawn,
-)
-from refold.engine.events.outcome import Artifact, Outcome
+from refold.engine.events import events
+from refold.engine.events.outcome import Outcome
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import Tool
 from refold.replay.difference.pointer_diff import same
@@ -56,31 +49,31 @@ def altered_within(value: Json, fits: Callable[[Json], bool]) -> Json:
     return found
 
 
-def altered_event(event: Event) -> Iterator[Event]:
+def altered_event(event: events.Event) -> Iterator[events.Event]:
     """Yield events that can replace an outcome, with the same status."""
     match event:
-        case ToolReturned(status="ok"):
+        case events.ToolReturned(status="ok"):
             yield from (attrs.evolve(event, result=value) for value in altered(event.result))
-        case ToolReturned() | ModelAnswered(status="error"):
-            yield attrs.evolve(event, error=_other_error(event.error))
-        case ModelAnswered():
+        case events.ToolReturned() | events.ModelAnswered(status="error"):
+            error = event.error or {}
+            said = f"{error.get('message', '')}{_MARK}"
+            yield attrs.evolve(event, error={**error, "message": said})
+        case events.ModelAnswered():
             yield attrs.evolve(event, message=_other_message(event.message or {}))
-        case ChildFinished():
+        case events.ChildFinished():
             yield attrs.evolve(event, outcome=_other_outcome(event.outcome))
-        case InputGiven():
+        case events.InputGiven():
             yield from (attrs.evolve(event, answer=value) for value in altered(event.answer))
-        case _:
-            return
 
 
-def is_failure(event: Event) -> bool:
+def is_failure(event: events.Event) -> bool:
     """Return whether an outcome of a call is no success."""
-    if isinstance(event, ChildFinished):
+    if isinstance(event, events.ChildFinished):
         return event.outcome.status != "completed"
     return getattr(event, "status", "ok") != "ok"
 
 
-def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
+def stand_in(kind: str, alike: events.ToolReturned | None) -> events.Event | None:
     """Return an outcome for a request of this kind without one; `None` if impossible.
 
     `alike` is a result of the same tool elsewhere. A different value of its type is returned, so
@@ -92,20 +85,22 @@ def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
     return blank(kind, _NEVER_RECORDED, _NEVER_RECORDED) if is_told else None
 
 
-def fits(asked: Tool | RunChild | None, event: Event) -> bool:
+def fits(asked: Tool | RunChild | None, event: events.Event) -> bool:
     """Return whether the type of the tool or child, if it has one, can be read from an outcome."""
     try:
         if isinstance(asked, RunChild):
-            if isinstance(event, ChildFinished) and event.outcome.ok:
+            if isinstance(event, events.ChildFinished) and event.outcome.ok:
                 asked.types.read_output(event.outcome.output)
-        elif asked and asked.typed and isinstance(event, ToolReturned) and event.status == "ok":
-            asked.load(event.result)
+        elif asked and asked.typed:
+            match event:
+                case events.ToolReturned(status="ok"):
+                    asked.load(event.result)
     except RefoldError:
         return False
     return True
 
 
-def altered_draw(drawn: ValueDrawn) -> Json:
+def altered_draw(drawn: events.ValueDrawn) -> Json:
     """Return a different value that could have been drawn; an unset one becomes set."""
     return "altered" if drawn.value is None else next(altered(drawn.value), drawn.value)
 
@@ -168,10 +163,6 @@ def _shorter(value: Json) -> Json:
     return value
 
 
-def _other_error(error: dict[str, Any] | None) -> dict[str, Any]:
-    return {**(error or {}), "message": f"{(error or {}).get('message', '')}{_MARK}"}
-
-
 def _other_message(message: dict[str, Any]) -> dict[str, Any]:
     """Return another answer of a model: other words, and other arguments of its tool calls."""
     other = dict(message)
@@ -192,10 +183,8 @@ def _other_outcome(outcome: Outcome) -> Outcome:
         outcome,
         summary=_other_text(outcome.summary),
         output=_other(outcome.output),
-        artifacts=tuple(_other_artifact(artifact) for artifact in outcome.artifacts),
+        artifacts=tuple(
+            attrs.evolve(each, value=_other_text(each.value)) for each in outcome.artifacts
+        ),
         error=attrs.evolve(error, message=error.message + _MARK) if error else None,
     )
-
-
-def _other_artifact(artifact: Artifact) -> Artifact:
-    return attrs.evolve(artifact, value=_other_text(artifact.value))

@@ -29,10 +29,9 @@ from refold.replay.what_if.order_report import (
     OrderFinding,
     OrderStep,
 )
-from refold.replay.what_if.orders import DeliveryOrder, Move, continued, deferred, moves, shrunk
+from refold.replay.what_if.orders import DeliveryOrder, Move, continued, moved, moves, shrunk
 from refold.replay.what_if.outstanding import CHOICES_MAX, ended_by_cancel
-from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
-from refold.replay.what_if.stage import Stage
+from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed, Stage
 
 ORDERS: Final = 200
 """Orders that are tried unless more are asked for."""
@@ -47,17 +46,6 @@ _WAITING_MAX: Final = 100_000
 """Deviations that are lined up; wide programs have more than anybody wants to try."""
 
 
-@attrs.frozen
-class Orders:
-    """Which orders are tried."""
-
-    most: int
-    timers: bool
-    """Whether timers race too."""
-    on_order: Callable[[int], None] | None
-    """Called after each order with the number tried so far."""
-
-
 def _untried(book: Book, tried: Collection[str]) -> Iterator[str]:
     """Yield the calls whose own end is unknown because the program cancelled them."""
     yield from (call for call in book.given_up if call not in tried)
@@ -66,8 +54,13 @@ def _untried(book: Book, tried: Collection[str]) -> Iterator[str]:
             yield call
 
 
-def explored(stage: Stage, orders: Orders) -> ExploreReport:
-    """Rehearse a run in different orders of completion, as `refold.explore` does.
+def explored(
+    stage: Stage, most: int, on_order: Callable[[int], None] | None, *, timers: bool
+) -> ExploreReport:
+    """Rehearse a run in at most so many orders of completion, as `refold.explore` does.
+
+    With `timers`, they race too. `on_order` is called after each order with the number tried so
+    far.
 
     Raises:
         Diverged: the program does not match its log, in the recorded order.
@@ -75,7 +68,7 @@ def explored(stage: Stage, orders: Orders) -> ExploreReport:
     """
     book = stage.book
     baseline = stage.baseline()
-    search = _Search(stage, baseline, orders)
+    search = _Search(stage, baseline, most, on_order, timers=timers)
     search.run()
     return ExploreReport(
         log=book.log,
@@ -87,7 +80,7 @@ def explored(stage: Stage, orders: Orders) -> ExploreReport:
         outstanding=max(map(len, baseline.choices), default=0),
         given_up=tuple(book.label(call) for call in book.given_up),
         untried=tuple(book.label(call) for call in _untried(book, search.keys)),
-        timers=orders.timers,
+        timers=timers,
         timers_armed=baseline.timers,
         children_left=len(baseline.children),
     )
@@ -114,8 +107,17 @@ class _Deviation:
 class _Search:
     """The orders of one run."""
 
-    def __init__(self, stage: Stage, baseline: Rehearsed, options: Orders) -> None:
-        self._stage, self._baseline, self._options = stage, baseline, options
+    def __init__(
+        self,
+        stage: Stage,
+        baseline: Rehearsed,
+        most: int,
+        on_order: Callable[[int], None] | None,
+        *,
+        timers: bool,
+    ) -> None:
+        self._stage, self._baseline = stage, baseline
+        self._most, self._on_order, self._timers = most, on_order, timers
         self._recorded: DeliveryOrder = baseline.delivered
         self.keys = dict.fromkeys(self._recorded)
         """All that could be delivered in any order that was tried."""
@@ -138,14 +140,15 @@ class _Search:
 
     def run(self) -> None:
         """Try orders until there are enough, or no more."""
-        most = self._options.most
-        self._branch(self._first(), 0, 0)
+        # With timers, what could have come instead at each step of the recorded order is different.
+        first = self._rehearsed(self._recorded) if self._timers else self._baseline
+        self._branch(first, 0, 0)
         self._try_aside(self._recorded[::-1])
-        self._systematic(max(1, most // 2))
+        self._systematic(max(1, self._most // 2))
         if any(self._waiting):
             self._defer()
-            self._random(most)
-            self._systematic(most)
+            self._random()
+            self._systematic(self._most)
         if len(self._ends) > 1 and not self._is_over:
             self._stage.check_again(self._baseline)
         self.is_exhaustive = not any(self._waiting) and not self._is_cut and not self._is_over
@@ -161,20 +164,15 @@ class _Search:
             is_shrunk = at < SHRUNK_MAX and ends[key].found.how != "hung"
             yield self._finding(key, ends[key], is_shrunk=is_shrunk)
 
-    def _first(self) -> Rehearsed:
-        """Return the recorded order, with all that could have come instead at each step."""
-        if not self._options.timers:
-            return self._baseline
-        return self._stage.rehearse(self._plan(self._recorded))
-
     # -- trying ---------------------------------------------------------------------------
 
-    def _plan(self, order: DeliveryOrder, **more: Any) -> RehearsalPlan:
-        return RehearsalPlan(order=order, free_timers=self._options.timers, **more)
+    def _rehearsed(self, order: DeliveryOrder, **more: Any) -> Rehearsed:
+        plan = RehearsalPlan(order=order, free_timers=self._timers, **more)
+        return self._stage.rehearse(plan)
 
     def _try(self, order: DeliveryOrder) -> Rehearsed | None:
         """Rehearse an order; return the result, or `None` if it equals an earlier one."""
-        found = self._stage.rehearse(self._plan(order))
+        found = self._rehearsed(order)
         self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
         if found.delivered in self.seen and not self._is_over:
             if found.delivered not in self._aside:
@@ -184,14 +182,14 @@ class _Search:
         self.seen.add(found.delivered)
         end = self._ends.setdefault(digest_of(found), _End(found, order))
         end.orders += 1
-        if self._options.on_order is not None:
-            self._options.on_order(len(self.seen))
+        if self._on_order is not None:
+            self._on_order(len(self.seen))
         return found
 
     def _try_aside(self, order: DeliveryOrder) -> bool:
         """Try an order out of turn; return whether it was new."""
         known = len(self.seen)
-        found = None if self._is_done(self._options.most) else self._try(order)
+        found = None if self._is_done(self._most) else self._try(order)
         if found is not None:
             self._aside.add(found.delivered)
         return len(self.seen) > known
@@ -231,16 +229,16 @@ class _Search:
     def _defer(self) -> None:
         """Try each completion after all that was outstanding with it: late by one single move."""
         for key, choices in zip(self._recorded, self._baseline.choices, strict=True):
-            if self._is_done(self._options.most):
+            if self._is_done(self._most):
                 return
             others = [each for each in choices[1:] if each in self._recorded]
             if len(others) > 1:
                 last = max(others, key=self._recorded.index)
-                self._try_aside(deferred(self._recorded, key, last))
+                self._try_aside(moved(self._recorded, Move(key, "after", last)))
 
-    def _random(self, most: int) -> None:
+    def _random(self) -> None:
         repeats = number = 0
-        while not self._is_done(most) and repeats < _REPEATS_MAX:
+        while not self._is_done(self._most) and repeats < _REPEATS_MAX:
             order = list(self.keys)
             random.Random(number).shuffle(order)  # noqa: S311 - to be repeatable
             number += 1
@@ -254,11 +252,11 @@ class _Search:
         steps: tuple[Move, ...] = ()
         place: tuple[str, int] | None = None
         if is_shrunk:
-            order = shrunk(order, places, lambda one: self._ends_as(one, key))
-            found = self._stage.rehearse(self._plan(order))
+            order = shrunk(order, places, lambda one: digest_of(self._rehearsed(one)) == key)
+            found = self._rehearsed(order)
             steps = moves(order, places) if digest_of(found) == key else ()
             place = self._awaited(order, found)
-        missing = found.missing
+        missing, (file, line) = found.missing, place or ("", 0)
         return OrderFinding(
             kind=_kind(found, self._baseline),
             moves=tuple(self._step(move) for move in steps),
@@ -268,14 +266,10 @@ class _Search:
             diff=differences(self._baseline.end, found.end) if found.end else (),
             missing={**missing.as_json(), "label": label_of(missing)} if missing else None,
             is_given_up=found.is_given_up,
-            file=place[0] if place else "",
-            line=place[1] if place else 0,
+            file=file,
+            line=line,
             order=found.delivered,
         )
-
-    def _ends_as(self, order: DeliveryOrder, key: str) -> bool:
-        found = self._stage.rehearse(self._plan(order))
-        return digest_of(found) == key
 
     def _step(self, move: Move) -> OrderStep:
         label = self._stage.book.label
@@ -299,7 +293,7 @@ class _Search:
             if key == pair[0]:
                 places.append(_place_above(kernel, *pair))
 
-        self._stage.rehearse(self._plan(order, before=note_place))
+        self._rehearsed(order, before=note_place)
         return next(iter(places), None)
 
 

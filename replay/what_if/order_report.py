@@ -86,12 +86,8 @@ class OrderFinding(Document):
             lines.append(f"  awaited   {self.file}:{self.line}")
         if self.missing is not None:
             verb = "given up" if self.is_given_up else "asks for"
-            lines.append(f"  {verb}  {self._missing()}")
+            lines.append(f"  {verb}  {self.missing.get('label')}  {self.missing.get('call')}")
         return "\n".join(lines + differing(self.diff, _DIFFS_SHOWN))
-
-    def _missing(self) -> str:
-        missing = self.missing or {}
-        return f"{missing.get('label')}  {missing.get('call')}"
 
 
 @attrs.frozen(kw_only=True)
@@ -136,16 +132,11 @@ class ExploreReport(Document):
 
     def headline(self) -> str:
         """Return in one line how many orders were tried, and what came of them."""
+        raced = " of the raced outcomes" if self.left_out() else ""
         if self.is_exhaustive and self.orders == 1:
-            if self.left_out():
-                return "no other order of the raced outcomes is possible"
-            return "no other order is possible: only one outcome could be delivered at any time"
-        more = (
-            "all possible orders of the raced outcomes"
-            if self.left_out()
-            else "all possible orders"
-        )
-        more = more if self.is_exhaustive else "there are more"
+            only = "" if raced else ": only one outcome could be delivered at any time"
+            return f"no other order{raced} is possible{only}"
+        more = f"all possible orders{raced}" if self.is_exhaustive else "there are more"
         tried = f"{counted(self.orders, 'order')} tried ({more})"
         counts = Counter[FindingKind]()
         for finding in self.findings:

@@ -31,18 +31,11 @@ class Move:
     other: str
 
 
-def promoted(order: DeliveryOrder, key: str, before: str) -> DeliveryOrder:
-    """Return `order` with `key` just before another."""
-    rest = [each for each in order if each != key]
-    at = rest.index(before)
-    return (*rest[:at], key, *rest[at:])
-
-
-def deferred(order: DeliveryOrder, key: str, after: str) -> DeliveryOrder:
-    """Return `order` with `key` just after another."""
-    rest = [each for each in order if each != key]
-    at = rest.index(after) + 1
-    return (*rest[:at], key, *rest[at:])
+def moved(order: DeliveryOrder, move: Move) -> DeliveryOrder:
+    """Return `order` with a key just before or after another."""
+    rest = [each for each in order if each != move.key]
+    at = rest.index(move.other) + (move.relation == "after")
+    return (*rest[:at], move.key, *rest[at:])
 
 
 def continued(prefix: Sequence[str], recorded: DeliveryOrder) -> DeliveryOrder:
@@ -113,13 +106,10 @@ def _by_itself(
     if len(gone) < _MOVES_MIN:
         return order
     for key in gone:
-        overtaken, ahead = _passed(order, key, places)
-        tried = []
-        if overtaken:
-            tried.append(promoted(recorded, key, min(overtaken, key=lambda each: places[each])))
-        if ahead:
-            tried.append(deferred(recorded, key, max(ahead, key=lambda each: places[each])))
-        for one in tried:
+        overtaken, ahead = (sorted(e, key=places.__getitem__) for e in _passed(order, key, places))
+        tried = [Move(key, "before", each) for each in overtaken[:1]]
+        tried += [Move(key, "after", each) for each in ahead[-1:]]
+        for one in (moved(recorded, each) for each in tried):
             if holds(one):
                 return one
     return order
@@ -150,13 +140,11 @@ def _nearer(
     places = {each: at for at, each in enumerate(recorded)}
     if key not in places:
         return order
-    overtaken, ahead = _passed(order, key, places)
-    if overtaken:
-        nearest = sorted(overtaken, key=lambda each: -places[each])
-        tried = [promoted(order, key, each) for each in nearest]
-    else:
-        nearest = sorted(ahead, key=lambda each: places[each])
-        tried = [deferred(order, key, each) for each in nearest]
+    overtaken, ahead = (
+        sorted(each, key=places.__getitem__) for each in _passed(order, key, places)
+    )
+    nearest = [Move(key, "before", each) for each in reversed(overtaken)]
+    tried = (moved(order, each) for each in nearest or [Move(key, "after", e) for e in ahead])
     return next((one for one in tried if one != order and holds(one)), order)
 
 

@@ -5,42 +5,49 @@ chooses (`replay.what_if.explore`), or with changes (`replay.what_if.sensitivity
 is executed, and nothing is written. If the index has no answer, the rehearsal ends as `missing`:
 the program took a path that was never recorded. `replay.what_if.matcher` chooses the answer, and
 `replay.what_if.outstanding` the next outcome. Rules: CONTRACT.md §12.8.
+
+A `Stage` rehearses one record many times, each with a wall-clock limit. A program that never yields
+its thread cannot be ended and is abandoned.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from pathlib import Path
 from typing import Final, Literal
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
-from refold.engine.errors import OutsideLoop
+from refold.engine.errors import Diverged, OutsideLoop, SessionNeeded, UsageError
+from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import (
-    ClockRead,
-    EffectCancelled,
-    Event,
-    PatchMarked,
-    SessionSeeded,
-    ToolCalled,
-    ToolReturned,
-    ValueDrawn,
-)
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.world import REQUESTS, RecordEnded, StraightEnd, World
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import CallTool, RunChild
-from refold.engine.ports.ports import Program, SessionPort, Tool
+from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.program.run import faces_of
+from refold.engine.recording.workers import on_thread
 from refold.engine.state.folding import Fold
+from refold.replay.difference.excuses import Excuses
 from refold.replay.difference.pointer_diff import same
 from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import OUTSIDE, AskedCall, Book, asked_of
 from refold.replay.index.run_end import end_of_verdict
 from refold.replay.reexecute.network import program_watch
-from refold.replay.reexecute.world import LoggedModel, identity_of, waiting_place
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import (
+    LoggedModel,
+    identity_of,
+    known_tools,
+    program_of,
+    waiting_place,
+)
 from refold.replay.what_if.alter import stand_in
 from refold.replay.what_if.matcher import BookMatcher, Looks
 from refold.replay.what_if.outstanding import Choice, Outstanding
@@ -66,7 +73,7 @@ class RehearsalPlan:
     ones come last, in recorded order. Empty for the recorded order."""
     free_timers: bool = False
     """Whether timers race with outcomes recorded before them."""
-    answers: Mapping[str, Event] = attrs.field(factory=dict)
+    answers: Mapping[str, events.Event] = attrs.field(factory=dict)
     """Events that take the place of recorded outcomes, by call key."""
     values: Mapping[str, Json] = attrs.field(factory=dict)
     """The same for values that were drawn."""
@@ -194,20 +201,20 @@ class Rehearsal(World):
 
     # -- the kernel's side ----------------------------------------------------------------
 
-    def emit(self, event: Event, call: str | None) -> None:
+    def emit(self, event: events.Event, call: str | None) -> None:
         """Note the program's request, and look up its answer."""
         is_asked = isinstance(event, REQUESTS)
-        self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
+        self._step(lets_go=is_asked or isinstance(event, events.ValueDrawn))
         self.fold.apply(event, call)
-        if isinstance(event, EffectCancelled) and call is not None:
+        if isinstance(event, events.EffectCancelled) and call is not None:
             self._outstanding.cancelled.add(call)
         if isinstance(event, REQUESTS):
             asked = self._matcher.recognised(asked_of(event, call or ""))
             self._asked[asked.call] = asked
-            if not (isinstance(event, ToolCalled) and event.delegates):
+            if not (isinstance(event, events.ToolCalled) and event.delegates):
                 self._serve(asked)
 
-    def read_clock(self) -> ClockRead:
+    def read_clock(self) -> events.ClockRead:
         """Return the time that the same scope had at the same look."""
         self._step(lets_go=True)
         loop = self._kernel.loop
@@ -234,26 +241,27 @@ class Rehearsal(World):
         """Return whether the record has the marker."""
         is_there = marker in self._book.markers
         if is_there:
-            self.emit(PatchMarked(marker), None)
+            self.emit(events.PatchMarked(marker), None)
         return is_there
 
     def seed(self, session: SessionPort) -> None:
         """Start the session as it was recorded."""
         if self._book.snapshot is not None:
             session.restore(self._book.snapshot)
-        self.emit(SessionSeeded(session.snapshot().as_json()), None)
+        self.emit(events.SessionSeeded(session.snapshot().as_json()), None)
 
     def straight(
         self, tool: Tool, arguments: dict[str, Json], call: str, /
-    ) -> ToolReturned | StraightEnd:
+    ) -> events.ToolReturned | StraightEnd:
         """Take the request, and the result of a tool that runs alone, as replay does."""
-        self.emit(ToolCalled(tool.name, arguments, tool.effect), call)
+        self.emit(events.ToolCalled(tool.name, arguments, tool.effect), call)
         self._tools[call] = tool
         choice = self._outstanding.alone(call)
-        if choice is None or self._over is not None or not isinstance(choice.event, ToolReturned):
+        returned = choice.event if choice is not None and self._over is None else None
+        if choice is None or not isinstance(returned, events.ToolReturned):
             return StraightEnd.REQUEST
         self._take(choice, [choice])
-        return choice.event
+        return returned
 
     def advance(self) -> bool:
         """Deliver the first outstanding outcome in the order."""
@@ -313,7 +321,7 @@ class Rehearsal(World):
         elif key in self._book.given_up_after and (made_up := self._stand_in(asked, key)):
             self._outstanding.add_made_up(asked.call, key, made_up)
 
-    def _stand_in(self, asked: AskedCall, key: str) -> Event | None:
+    def _stand_in(self, asked: AskedCall, key: str) -> events.Event | None:
         """Return a substitute for the outcome of a call that the record cancelled.
 
         There is none if a timer cancelled it, unless timers race, or if an outside event ended the
@@ -370,3 +378,111 @@ def _purposes(book: Book, calls: Iterable[str]) -> Iterator[str]:
         drawn = book.values[call]
         is_uuid = drawn.source == "uuid"
         yield f"uuid\0{call}" if is_uuid else f"random\0{drawn.name}\0{scope_of(call)}"
+
+
+WALL_SECONDS: Final = 10.0
+_WALL_PER_ENTRY: Final = 0.002
+"""Wall time that one rehearsal may take, and more for each entry of its record."""
+_WALL_TIMES: Final = 10
+"""… or this many times the recorded run's duration: on a busy machine, everything is slow."""
+
+
+class Stage:
+    """One record, with everything needed to run its program again."""
+
+    def __init__(
+        self,
+        log: str | os.PathLike[str],
+        program: Program | Reference | str | None = None,
+        *,
+        tools: Sequence[Tool] = (),
+        session: SessionPort | None = None,
+        wall_seconds: float = WALL_SECONDS,
+    ) -> None:
+        """Read the record of a root run or of a child, and keep the other arguments.
+
+        Raises:
+            LogError: the log is missing or damaged, or has no end.
+            ProgramNotFound: no program was given, and Refold does not ship the log's.
+            SessionNeeded: the run had a session, and none was passed.
+        """
+        self.book = book = Book(Path(log))
+        self.program = program_of(program, book.started)
+        if book.snapshot is not None and session is None:
+            raise SessionNeeded(str(book.log), "of its own")
+        self.tools = tools
+        self._tools = known_tools(book.started, {tool.name: tool for tool in tools})
+        self._session = session
+        self._looks: Looks = {}
+        self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
+
+    def rehearse(self, plan: RehearsalPlan) -> Rehearsed:
+        """Run the program once; left behind where it takes longer than the wall limit.
+
+        Raises:
+            RefoldError: the program cannot be run: a tool has to be passed.
+        """
+        rehearsal = Rehearsal(
+            self.book, plan, tools=self._tools, session=self._session, looks=self._looks
+        )
+        found = on_thread(lambda: rehearsal.run(self.program), "refold-rehearsal")
+        wait([found], self._wall_seconds)  # a program that comes to no end is left behind
+        return found.result() if found.done() else Rehearsed(how="hung")
+
+    def baseline(self) -> Rehearsed:
+        """Rehearse twice as recorded; all other rehearsals are compared with the result.
+
+        Raises:
+            Diverged: the program does not match its log.
+            UsageError: the second time differs, or it does not end.
+        """
+        began = time.monotonic()
+        first = self.rehearse(RehearsalPlan())
+        if first.how == "hung":
+            raise UsageError(
+                "even with the recorded results, the program does not end within the time limit"
+            )
+        took = time.monotonic() - began
+        self._wall_seconds = max(self._wall_seconds, _WALL_TIMES * took)
+        if not self._is_recorded(first):
+            raise self._difference(first)
+        self.check_again(first)
+        return first
+
+    def check_again(self, first: Rehearsed) -> None:
+        """Rehearse as recorded once more, because conclusions from many rehearsals need that.
+
+        Raises:
+            UsageError: the run ends differently.
+        """
+        again = self.rehearse(RehearsalPlan())
+        if again.delivered != first.delivered or not again.is_end(first.end):
+            raise UsageError(
+                "the program ends differently when it is run again in the same process "
+                "and in the recorded order: it reads something that Refold does not "
+                "record, or keeps state between runs in a global or a cache. The effect "
+                "of an order or a result can therefore not be detected"
+            )
+
+    def _is_recorded(self, found: Rehearsed) -> bool:
+        book = self.book
+        asked = {one.call: one.identity for one in found.asked}
+        recorded = {one.call: one.identity for one in book.requests.values()}
+        if found.how != "ended" or found.delivered != book.delivered or asked != recorded:
+            return False
+        if found.is_end(book.end):
+            return True
+        excuses = Excuses(str(book.log), book.rules)
+        return excuses.excused("run.finished", None, 0, (book.end, found.end))
+
+    def _difference(self, found: Rehearsed) -> Diverged | UsageError:
+        """Return the error for a program that does not match its record."""
+        log, program = self.book.log, self.program
+        report = reexecute(log, program, tools=self.tools, session=self._session)
+        if report.divergences:
+            return Diverged(report.divergences[0])
+        return UsageError(
+            f"{self.book.log}: the program matches its log, but ends differently "
+            f"({found.how}) when only its results are replayed, so it cannot be "
+            "rehearsed"
+        )

@@ -31,8 +31,7 @@ from refold.replay.what_if.alter import (
     fits,
     is_failure,
 )
-from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
-from refold.replay.what_if.stage import Stage
+from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed, Stage
 
 
 @attrs.frozen(kw_only=True)

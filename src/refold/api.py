@@ -691,11 +691,11 @@ def explore(
         UsageError: the call is incorrect, or the program keeps state from one run to the next.
     """
     given = _given("explore", **locals())
-    from refold.replay.what_if.explore import Orders, explored  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
+    from refold.replay.what_if.explore import explored  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.what_if.rehearsal import Stage  # noqa: PLC0415 - the same
 
     stage = Stage(log, program, tools=given["tools"], session=given["session"])
-    return explored(stage, Orders(orders, timers, on_order))
+    return explored(stage, orders, on_order, timers=timers)
 
 
 @names_nearest
@@ -726,8 +726,8 @@ def sensitivity(
         UsageError: the call is incorrect, or the program keeps state from one run to the next.
     """
     given = _given("sensitivity", **locals())
+    from refold.replay.what_if.rehearsal import Stage  # noqa: PLC0415 - the same
     from refold.replay.what_if.sensitivity import influences  # noqa: PLC0415 - as in `reexecute`
-    from refold.replay.what_if.stage import Stage  # noqa: PLC0415 - the same
 
     stage = Stage(log, program, tools=given["tools"], session=given["session"])
     return influences(stage, only=only, on_call=on_call)

@@ -10,7 +10,7 @@ from typing import Any
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
-from refold.replay.what_if.stage import Stage
+from refold.replay.what_if.rehearsal import Stage
 from refold.tools.contract.tool_types import tool
 
 NAMES = ["a", "b", "c"]

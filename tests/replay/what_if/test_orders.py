@@ -10,10 +10,9 @@ from refold.replay.what_if.orders import (
     DeliveryOrder,
     Move,
     continued,
-    deferred,
     displaced,
+    moved,
     moves,
-    promoted,
     shrunk,
 )
 
@@ -21,8 +20,8 @@ RECORDED: DeliveryOrder = tuple("abcdef")
 
 
 def test_a_key_is_put_before_or_after_another() -> None:
-    assert promoted(RECORDED, "d", "b") == tuple("adbcef")
-    assert deferred(RECORDED, "b", "d") == tuple("acdbef")
+    assert moved(RECORDED, Move("d", "before", "b")) == tuple("adbcef")
+    assert moved(RECORDED, Move("b", "after", "d")) == tuple("acdbef")
 
 
 def test_a_prefix_goes_on_as_recorded() -> None:

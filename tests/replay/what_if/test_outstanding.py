@@ -8,8 +8,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
-from refold.replay.what_if.rehearsal import RehearsalPlan
-from refold.replay.what_if.stage import Stage
+from refold.replay.what_if.rehearsal import RehearsalPlan, Stage
 from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import Seen
 from tests.support.child_programs import seeing as session

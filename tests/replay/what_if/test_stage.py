@@ -11,8 +11,7 @@ import pytest
 from refold.engine.errors import Diverged, SessionNeeded, ToolNeeded, UsageError
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record as refold_record
-from refold.replay.what_if.rehearsal import RehearsalPlan
-from refold.replay.what_if.stage import Stage
+from refold.replay.what_if.rehearsal import RehearsalPlan, Stage
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.child_programs import Seen
 from tests.support.child_programs import seeing as session
