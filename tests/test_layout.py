@@ -298,8 +298,10 @@ SHELL: Final = {
         "files threads environment",
         "fresh processes, another in each",
     ),
-    "replay/what_if/stage.py": ("clock threads", "leaves behind a program that runs without end"),
-    "replay/resume/transplant.py": ("random", "the nonce of a new log"),
+    "replay/what_if/rehearsal.py": (
+        "clock threads",
+        "leaves behind a program that runs without end",
+    ),
     "replay/testing/tripwire.py": ("environment random", "knows by sight what reads them"),
     "replay/reexecute/world.py": (
         "environment",

@@ -19,16 +19,8 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
+from refold.engine.events import events
 from refold.engine.events.call_key import key_in
-from refold.engine.events.events import (
-    ChildFinished,
-    ChildStarted,
-    Event,
-    InputAsked,
-    ModelAnswered,
-    ToolReturned,
-    ValueDrawn,
-)
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import child_path, children
 from refold.engine.log.reader import Entry, read_entries
@@ -120,7 +112,7 @@ class Edit:
     entry: Entry
     asked: tuple[str, str]
     """The kind and name of its request; for a drawn value, its source and name."""
-    event: Event
+    event: events.Event
     """The new outcome."""
 
 
@@ -150,7 +142,7 @@ class BookSupply:
         """Requests without an outcome, in this run and below."""
         self.live: set[str] = set()
         """Requests, in this run and below, whose outcomes came from the world."""
-        self._recorded: dict[str, str] = {}
+        self.recorded: dict[str, str] = {}
         """By call: the recorded call that asked for the same."""
         self._unused: dict[tuple[str, str], list[str]] = defaultdict(list)
         """By scope and request: the unclaimed calls, in the order asked."""
@@ -197,7 +189,7 @@ class BookSupply:
         """
         key = self.key(call)
         is_edited = any(each.startswith(key_in(key, "")) for each in self._edits)
-        if isinstance(asked, ChildStarted) and (is_edited or self._is_begun(asked.number)):
+        if isinstance(asked, events.ChildStarted) and (is_edited or self._is_begun(asked.number)):
             self.claim(call, asked)
             return None
         edit = self._edits.get(key)
@@ -208,7 +200,7 @@ class BookSupply:
         if wanted.name != edit.asked:
             why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
             raise self._not_there(label_of(wanted.item), self._nearest(wanted), why, call)
-        return edit.event.outcome if isinstance(edit.event, ChildFinished) else edit.event
+        return edit.event.outcome if isinstance(edit.event, events.ChildFinished) else edit.event
 
     def _is_begun(self, number: int) -> bool:
         """Return whether the fork has the beginning of a child's log."""
@@ -228,13 +220,13 @@ class BookSupply:
             return None
         answer = self.book.answers.get(recorded) if recorded is not None else None
         if answer is None:
-            if isinstance(asked, InputAsked):
+            if isinstance(asked, events.InputAsked):
                 return None
             if recorded is not None and (self.book.end or recorded in self.book.given_up_after):
                 return _given_up(effect)
             raise self.not_given(wanted, effect)
         event = answer.event
-        return event.outcome if isinstance(event, ChildFinished) else event
+        return event.outcome if isinstance(event, events.ChildFinished) else event
 
     def claim(self, call: str, asked: Any) -> str | None:
         """Return the recorded call of the same request: under its key, or else in its scope.
@@ -243,7 +235,7 @@ class BookSupply:
         """
         if (found := self.find(call, asked_of(asked, call))) is not None:
             self._unused[self._place(self.book.requests[found])].remove(found)
-            self._recorded[call] = found
+            self.recorded[call] = found
         return found
 
     def find(self, call: str, wanted: AskedCall) -> str | None:
@@ -270,13 +262,11 @@ class BookSupply:
         option, passed = _absent(effect)
         options, members = [option] if option else [], dict[str, Any]()
         if self.sources.mode_of(kind, name) != "live":
-            is_single = kind == "tool" and name in self.sources.tool
-            place = _PLACES[kind]
-            members = (
-                {"tool": {**self.sources.tool, name: "live"}} if is_single else {place: "live"}
-            )
+            place, members = _PLACES[kind], {_PLACES[kind]: "live"}
+            if kind == "tool" and name in self.sources.tool:
+                place, members = name, {"tool": {**self.sources.tool, name: "live"}}
             if not (option and kind == "model"):
-                options.insert(0, f"--source {name if is_single else place}=live")
+                options.insert(0, f"--source {place}=live")
         if wanted.data.get("effect") == "changes" and not self.sources.may_change:
             options.append("--yes")
             members["may_change"] = True
@@ -291,12 +281,9 @@ class BookSupply:
         said = [
             f"{name}={each!r}" for name, each in values.items() if each != getattr(default, name)
         ]
-        call = [passed] * bool(passed) + [f"sources=refold.Sources({', '.join(said)})"] * bool(
-            members
-        )
-        return (
-            f"pass {', '.join(call)}; on the command line: {' '.join(options)}" if options else ""
-        )
+        wanted = f"sources=refold.Sources({', '.join(said)})" if members else ""
+        call = ", ".join(filter(None, (passed, wanted)))
+        return f"pass {call}; on the command line: {' '.join(options)}" if options else ""
 
     def _not_there(
         self, label: str, nearest: str, why: str, call: str, options: str = ""
@@ -317,8 +304,8 @@ class BookSupply:
 
     def ended(self, call: str, outcome: Outcome) -> Outcome:
         """Return a live outcome with the recorded duration: durations are not drift."""
-        answer = self.book.answers.get(self._recorded.get(call, ""))
-        if answer is None or not isinstance(answer.event, ChildFinished):
+        answer = self.book.answers.get(self.recorded.get(call, ""))
+        if answer is None or not isinstance(answer.event, events.ChildFinished):
             return outcome
         return attrs.evolve(outcome, duration_ms=answer.event.outcome.duration_ms)
 
@@ -330,7 +317,7 @@ class BookSupply:
         """Return the edited value, or the one that the record has for a draw; `None`: draw it."""
         key = self.key(call)
         if (edit := self._edits.get(key)) is not None:
-            if edit.asked == (source, name) and isinstance(edit.event, ValueDrawn):
+            if edit.asked == (source, name) and isinstance(edit.event, events.ValueDrawn):
                 return (edit.event.value,)
             label = f"{source} {name} {call}".replace("  ", " ")
             why = f"the edit of {key} is of {' '.join(edit.asked).strip()}"
@@ -356,7 +343,7 @@ class BookSupply:
 
     def when(self, key: str) -> int | None:
         """Return the recorded place of a completion."""
-        return self.book.position(self._recorded.get(key, key))
+        return self.book.position(self.recorded.get(key, key))
 
     def fired(self, key: str, length_us: int | None, nth: int) -> int | None:
         """Return the recorded place of a timer."""
@@ -365,13 +352,13 @@ class BookSupply:
 
     def granted(self, call: str, has: int) -> int | None:
         """Return the recorded place of a grant of tokens."""
-        return self.book.position(f"tokens {self._recorded.get(call, call)} {has}")
+        return self.book.position(f"tokens {self.recorded.get(call, call)} {has}")
 
     def outlasts(self, call: str) -> bool:
         """Return whether the record has an end of that child other than a cancellation."""
-        answer = self.book.answers.get(self._recorded.get(call, ""))
+        answer = self.book.answers.get(self.recorded.get(call, ""))
         event = answer.event if answer is not None else None
-        return isinstance(event, ChildFinished) and event.outcome.status != "cancelled"
+        return isinstance(event, events.ChildFinished) and event.outcome.status != "cancelled"
 
     def below(self, effect: RunChild) -> "BookSupply":
         """Return the supply of a child that runs live: from the record of the same child.
@@ -379,7 +366,7 @@ class BookSupply:
         Raises:
             OutcomeMissing: its record is damaged; or it has none, and children are not live.
         """
-        recorded = self._recorded.get(effect.call)
+        recorded = self.recorded.get(effect.call)
         log = self.book.child_log(recorded) if recorded is not None else None
         options, below = "--source children=live", None
         why = f"no such child was recorded; {self._advice({'children': 'live'}, [options])}"
@@ -403,10 +390,6 @@ class BookSupply:
             run=self.key(effect.call) if self._log is not None else "",
         )  # fmt: skip
 
-    def recorded_call(self, call: str) -> str | None:
-        """Return the recorded call of the same request, if any."""
-        return self._recorded.get(call)
-
 
 def _absent(effect: Any) -> tuple[str, str]:
     """Return the option and the argument that pass a tool or model, if nobody passed it."""
@@ -426,7 +409,7 @@ def _given_up(effect: Any) -> Any:
     if isinstance(effect, RunChild):
         return Outcome(status="cancelled")
     error = {"code": "cancelled", "message": "it was abandoned in the recording", "type": ""}
-    kind = ModelAnswered if isinstance(effect, AskModel) else ToolReturned
+    kind = events.ModelAnswered if isinstance(effect, AskModel) else events.ToolReturned
     return kind("error", error=error)
 
 
@@ -440,4 +423,4 @@ def _stub(asked: Any, stubs: Mapping[str, Json], effect: Any) -> Any:
         tool = effect.tool if isinstance(effect, CallTool) else None
         tool = None if isinstance(tool, LoggedTool) else tool
         event = given(blank(kind), name, stubs[name], tool=tool)
-    return event.outcome if isinstance(event, ChildFinished) else event
+    return event.outcome if isinstance(event, events.ChildFinished) else event

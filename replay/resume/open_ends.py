@@ -14,22 +14,10 @@ import attrs
 
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.canonical import encode
+from refold.engine.events import events
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
-from refold.engine.events.events import (
-    COMPLETES,
-    FROM_WORLD,
-    REQUEST_KINDS,
-    ChildFinished,
-    ChildStarted,
-    ClockRead,
-    InputAsked,
-    RunStarted,
-    SessionChanged,
-    TimerFired,
-    ToolCalled,
-)
 from refold.engine.log.damage import without_lines
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry, read_entries, scan
@@ -63,7 +51,7 @@ class Standing:
             LogError: it is damaged or missing.
         """
         self.log = Path(log)
-        self.started: RunStarted
+        self.started: events.RunStarted
         self.fold = Fold()
         self.digest = DataDigest()
         self.requests: dict[str, int] = {}
@@ -75,10 +63,10 @@ class Standing:
         self.step = 0
         """The last entry from the world."""
         self.head = ""
-        self.asked: dict[str, InputAsked] = {}
+        self.asked: dict[str, events.InputAsked] = {}
         self.events: dict[str, Any] = {}
         """Requests without an outcome, by call."""
-        self.changes: dict[str, ToolCalled] = {}
+        self.changes: dict[str, events.ToolCalled] = {}
         """Leaf tools that change the world and have no outcome, by call."""
         self.virtual_us = 0
         """Virtual time as the program last saw it."""
@@ -112,17 +100,17 @@ class Standing:
 
     def _take(self, entry: Entry) -> None:
         event: Any = structure(entry.kind, entry.data)
-        if isinstance(event, RunStarted):
+        if isinstance(event, events.RunStarted):
             self.started = event
-        if isinstance(event, SessionChanged) and event.by:
+        if isinstance(event, events.SessionChanged) and event.by:
             self.changes_made[event.by, event.event] += 1
-        if isinstance(event, ClockRead | TimerFired):
+        if isinstance(event, events.ClockRead | events.TimerFired):
             self.virtual_us = event.virtual_us
         self._time(entry)
         self.fold.apply(event, entry.call, entry.seq)
         self.digest.add(entry.kind, entry.call, entry.data_bytes)
         self.head = entry.hash
-        if entry.kind in FROM_WORLD:
+        if entry.kind in events.FROM_WORLD:
             self.step = entry.seq
         self._follow(entry, event, entry.call or "")
 
@@ -134,18 +122,18 @@ class Standing:
         self._active.append(self._before + max(0, now - self._since))
 
     def _follow(self, entry: Entry, event: Any, call: str) -> None:
-        if entry.kind in REQUEST_KINDS:
+        if entry.kind in events.REQUEST_KINDS:
             self.requests[call], self.events[call] = entry.seq, event
-        if entry.kind in COMPLETES or entry.kind == "effect.late":
+        if entry.kind in events.COMPLETES or entry.kind == "effect.late":
             self.requests.pop(call, None)
             self.events.pop(call, None)
-        if entry.kind in COMPLETES or entry.kind in ("effect.late", "effect.cancelled"):
+        if entry.kind in events.COMPLETES or entry.kind in ("effect.late", "effect.cancelled"):
             self.asked.pop(call, None)
             self.changes.pop(call, None)
         match event:
-            case ChildStarted():
+            case events.ChildStarted():
                 self.starts[call], self._numbers[call] = entry.hash, event.number
-            case ChildFinished(outcome=outcome):
+            case events.ChildFinished(outcome=outcome):
                 self.starts.pop(call, None)
                 if outcome.child is not None and call in self._numbers:
                     ref = outcome.child
@@ -153,9 +141,9 @@ class Standing:
                     self.leaves.append((self._numbers[call], leaf))
                     log = child_path(self.log, self._numbers[call])
                     self.digest.add_child(call, tree_digest_of(log))
-            case InputAsked():
+            case events.InputAsked():
                 self.asked[call] = event
-            case ToolCalled(effect="changes") if not event.delegates:
+            case events.ToolCalled(effect="changes") if not event.delegates:
                 self.changes[call] = event
 
 

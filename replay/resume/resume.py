@@ -239,7 +239,8 @@ class Continued(Recorder):
 
     def _go_on(self) -> World:
         """Become the kernel's world at the end of the record."""
-        self._collect()
+        for effect in self._replayed.kernel.wanted:
+            self._replayed.keep(effect)
         self._replayed.kernel.unheard += self._edited()
         if self._waits_only():
             return self._at_rest()
@@ -267,10 +268,6 @@ class Continued(Recorder):
                         "and is not run again: see refold replay LOG (it runs the new version)"
                     )
                     yield Slip(message, *place_of(program))
-
-    def _collect(self) -> None:
-        for effect in self._replayed.kernel.wanted:
-            self._replayed.keep(effect)
 
     def _waits_only(self) -> bool:
         """Return whether nothing is to be done but to wait for answers that nobody gives."""
@@ -315,16 +312,9 @@ class Continued(Recorder):
             raise LogLocked(str(self.request.log), None)  # somebody else went on meanwhile
         self._has_writer = True
         cut = resumed.cut.as_json() if resumed.cut else None
+        lines = standing.fold, standing.digest, standing.requests, standing.starts, standing.leaves
         return Handed(
-            ledger=Ledger(
-                resumed.writer,
-                standing.fold,
-                standing.digest,
-                requests=standing.requests,
-                starts=standing.starts,
-                leaves=standing.leaves,
-                step=standing.step,
-            ),
+            ledger=Ledger(resumed.writer, *lines, step=standing.step),
             resumed=RunResumed(standing.fold.attempts + 1, cut, doubts, self._other_models()),
             active_us=standing.active_us,
             virtual_us=standing.virtual_us,

@@ -10,7 +10,7 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.index.by_call import Book
-from refold.replay.partial.drift_rows import comparison
+from refold.replay.partial.drift import Records
 from refold.tools.contract.tool_types import tool
 
 
@@ -37,7 +37,7 @@ def rows(folder: Path, old: Any, new: Any, rule: Comparator = exact) -> list[tup
     other = record(calls, new, log=folder / "b.jsonl", tools=[look]).log
     return [
         (row.call, row.verdict)
-        for row in comparison(Book(one), Book(other), {"*": rule}, ()).rows()
+        for row in Records(Book(one), Book(other), {"*": rule}, ()).rows()
         if row.verdict != "same" and row.kind != "output"
     ]
 
@@ -67,7 +67,7 @@ def test_the_output_is_a_row_of_its_own(tmp_path: Path) -> None:
     one = record(calls, [1], log=tmp_path / "a.jsonl", tools=[look]).log
     other = record(calls, [2], log=tmp_path / "b.jsonl", tools=[look]).log
 
-    last = list(comparison(Book(one), Book(other), {}, ()).rows())[-1]
+    last = list(Records(Book(one), Book(other), {}, ()).rows())[-1]
 
     assert (last.kind, last.call, last.verdict) == ("output", "", "result_changed")
     assert [str(each) for each in last.diff] == ["/output/0: 1 → 2"]

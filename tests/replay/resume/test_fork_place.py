@@ -10,7 +10,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import AnswerRefused, EntryMissing
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record
-from refold.replay.resume.fork_place import cuts, edits_in, fork_entry
+from refold.replay.resume.fork import cuts, edits_in, fork_entry
 from tests.support.forks import TOOLS, model, report
 
 

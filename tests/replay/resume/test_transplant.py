@@ -16,7 +16,7 @@ from refold.engine.recording.ledger import Ledger
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
-from refold.replay.resume.fork_place import cuts
+from refold.replay.resume.fork import cuts
 from refold.replay.resume.transplant import Transplant
 from tests.support.forks import TOOLS, model, report
 

@@ -28,8 +28,7 @@ from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.compare.log_diff import FORK_LINES
-from refold.replay.resume.fork import Fork
-from refold.replay.resume.fork_place import edits_in
+from refold.replay.resume.fork import Fork, edits_in
 from refold.replay.resume.open_ends import open_ends
 from refold.replay.run.tree_text import advice
 
