@@ -31,18 +31,10 @@ from refold.replay.observed.printed import compared
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.observed.titles import conversation_name
 
-_IDS: Final = frozenset(
-    {
-        "call_id",
-        "encrypted_content",
-        "id",
-        "item_id",
-        "previous_response_id",
-        "signature",
-        "tool_call_id",
-        "tool_use_id",
-    }
-)
+_IDS: Final = (
+    "call_id", "encrypted_content", "id", "item_id", "previous_response_id", "signature",
+    "tool_call_id", "tool_use_id",
+)  # fmt: skip
 """Members that hold values drawn by a server."""
 _LATE: Final = 2**62
 """Behind the requests of all logs."""

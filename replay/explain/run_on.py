@@ -15,18 +15,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
-from refold.engine.events.events import (
-    COMPLETES,
-    FROM_WORLD,
-    REQUEST_KINDS,
-    ChildFinished,
-    ClockRead,
-    Event,
-    ToolReturned,
-    ValueDrawn,
-)
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending
@@ -94,7 +85,7 @@ class Explorer(World):
         """Whether the program got any answer other than the recorded one for the same request."""
         self.requests: dict[str, ModelRequest] = {}
         """The model requests made since, whole, by call."""
-        self._answers: dict[str, tuple[int, Event]] = {}
+        self._answers: dict[str, tuple[int, events.Event]] = {}
         """By recorded call key: seq and event of what completed it."""
         self._firings: dict[tuple[str, int | None], list[int]] = defaultdict(list)
         """Seqs of recorded timers, by scope and length."""
@@ -108,7 +99,7 @@ class Explorer(World):
         """Those answered with what came of another call elsewhere: they are answered at once."""
         self._first_unused = 0
         self._open_before = set(kernel.open) | set(kernel.children)
-        self._clock = ClockRead(0, 0)
+        self._clock = events.ClockRead(0, 0)
         self._steps = 0
         self.first_given = 1 << 62
         """How much had been asked when the program was first given something."""
@@ -130,7 +121,7 @@ class Explorer(World):
         data = cursor.data(entry)
         match entry.kind:
             case "clock.read":
-                self._clock = ClockRead(data["time_us"], data["virtual_us"])
+                self._clock = events.ClockRead(data["time_us"], data["virtual_us"])
             case "run.finished":
                 self.finish = entry
             case "timer.fired":
@@ -144,7 +135,7 @@ class Explorer(World):
             self._unused[item.scope][item] = None
             self._same[item.key].append(item)
             self._first_named.setdefault((item.kind, item.name), item)
-        if entry.call and entry.kind in COMPLETES:
+        if entry.call and entry.kind in events.COMPLETES:
             event = structure(entry.kind, data)
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
 
@@ -168,7 +159,7 @@ class Explorer(World):
         recorded task waits: if a timer of the task fires while the request is open, it belongs to a
         time limit, because no task sleeps while it waits.
         """
-        if not entry.call or entry.kind in FROM_WORLD:
+        if not entry.call or entry.kind in events.FROM_WORLD:
             return ""
         scope = scope_of(entry.call)
         above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
@@ -178,7 +169,8 @@ class Explorer(World):
         timers = (one for one in self.recorded_items if one.kind == "timer")
         fired = min((one.seq for one in timers if one.scope == scope), default=-1)
         answered = self._answers.get(entry.call)
-        if entry.kind not in REQUEST_KINDS or fired < 0 or (answered and answered[0] < fired):
+        is_before = fired < 0 or (answered and answered[0] < fired)
+        if entry.kind not in events.REQUEST_KINDS or is_before:
             return ""
         is_awaited = entry.kind != "child.started" or entry.call in self._given_up
         return self.sleeping.get(scope, "") if is_awaited else ""
@@ -197,12 +189,12 @@ class Explorer(World):
 
     # -- what the program asks ------------------------------------------------------------
 
-    def emit(self, event: Event, call: str | None) -> None:
+    def emit(self, event: events.Event, call: str | None) -> None:
         """Note the program's request, and choose its answer."""
         self._asked(event, call)
         self.fold.apply(event, call)
 
-    def _asked(self, event: Event, call: str | None) -> None:
+    def _asked(self, event: events.Event, call: str | None) -> None:
         item = item_of(kind_of(event), call, loads(encode(unstructure(event))))
         if item is None or self.is_cut:
             return
@@ -221,13 +213,13 @@ class Explorer(World):
         item = Item("value", source, {"source": source, "name": name}, call)
         for other in self._unused[item.scope]:
             if other.kind == "value" and other.arguments.get("name") == name:
-                self._asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
+                self._asked(events.ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
                 return other.arguments.get("value")
         self._note(item)
         self.is_guessing = True
         return None
 
-    def read_clock(self) -> ClockRead:
+    def read_clock(self) -> events.ClockRead:
         """Return the last time that the record has."""
         self._note(Item("clock", "", None, ""))
         return self._clock
@@ -343,12 +335,12 @@ class Explorer(World):
             return match.call
         return call if call in self._open_before else ""
 
-    def _outcome(self, call: str) -> Event:
+    def _outcome(self, call: str) -> events.Event:
         found = self._answers.get(self._recorded_call(call))
         if call in self._kernel.children:
-            if found is not None and isinstance(found[1], ChildFinished):
+            if found is not None and isinstance(found[1], events.ChildFinished):
                 return found[1]
-            return ChildFinished(Outcome(status="completed"))
+            return events.ChildFinished(Outcome(status="completed"))
         pending = self._kernel.open[call]
         event = found[1] if found is not None else None
         if event is None or kind_of(event) != _COMPLETED_BY[pending.kind]:
@@ -370,15 +362,15 @@ class Explorer(World):
 
 
 _COMPLETED_BY: Final = {
-    kind.partition(".")[0]: kind for kind in COMPLETES if kind != "child.finished"
+    kind.partition(".")[0]: kind for kind in events.COMPLETES if kind != "child.finished"
 }
 """By awaited kind, without children, which are started at once and joined."""
 
 
-def _made_up(pending: Pending) -> Event:
+def _made_up(pending: Pending) -> events.Event:
     """Return an outcome with as little data as possible, whose effects are consequences."""
     if pending.tool is not None and pending.tool.typed:
-        return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
+        return events.ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
     return blank(pending.kind)
 
 

@@ -17,32 +17,11 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import MEMBER
 from refold.engine.errors import LogUnsealed
+from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import unstructure
-from refold.engine.events.events import (
-    KIND_OF,
-    ChildFinished,
-    ChildStarted,
-    ClockRead,
-    EffectCancelled,
-    Event,
-    InputAsked,
-    InputGiven,
-    LimitHit,
-    ModelAnswered,
-    ModelAsked,
-    PatchMarked,
-    RunFinished,
-    RunStarted,
-    SessionChanged,
-    SessionSeeded,
-    TimerFired,
-    TokensGranted,
-    ToolCalled,
-    ToolReturned,
-    ValueDrawn,
-)
 from refold.engine.events.outcome import Outcome, Usage
+from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.damage import without_lines
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry, read_entries
@@ -54,8 +33,6 @@ from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
 from refold.replay.index.standing import standing_text
-
-Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
 
 
 @attrs.frozen
@@ -95,7 +72,7 @@ class Answer:
     key: str
     """The call or timer key that it completes; of the others, a name of their own."""
     call: str | None
-    event: Event
+    event: events.Event
     position: int
     """Its place in the order of delivery, from 0."""
 
@@ -119,14 +96,14 @@ class Book:
         """Keys of timers, by scope, length and number among those."""
         self._granted: dict[str, int] = {}
         """By call: the tokens that a child has been granted so far."""
-        self.values: dict[str, ValueDrawn] = {}
+        self.values: dict[str, events.ValueDrawn] = {}
         """By call key, in the order drawn."""
         self.given_up_after: dict[str, str] = {}
         """By call key of tools and models that the program cancelled: the key of the last delivery
         before that; empty for none."""
         self.cancelled_children: set[str] = set()
         """Call keys of children that the program cancelled."""
-        self.looks: list[ClockRead] = []
+        self.looks: list[events.ClockRead] = []
         self.markers: set[str] = set()
         self.snapshot: dict[str, Any] | None = None
         """Of the session that the run started with; `None` for none of its own."""
@@ -137,7 +114,7 @@ class Book:
         self.entries = 0
         """Behind the first: the seq of the last."""
         self._asked_us: dict[str, int] = {}
-        self._finished: RunFinished | None = None
+        self._finished: events.RunFinished | None = None
         self._has_handles = False
         entries = read_entries(log, resolve=True, torn_ok=True)
         first = next(entries, None)
@@ -162,11 +139,11 @@ class Book:
             one.call for one in asked if not one.delegates and one.call not in self.answers
         )
 
-    def example(self, tool: str) -> ToolReturned | None:
+    def example(self, tool: str) -> events.ToolReturned | None:
         """Return a result that a tool gave; `None` where it gave none."""
         calls = {one.call for one in self.requests.values() if one.item.name == tool}
-        events = (answer.event for call, answer in self.answers.items() if call in calls)
-        results = (event for event in events if isinstance(event, ToolReturned))
+        found = (answer.event for call, answer in self.answers.items() if call in calls)
+        results = (event for event in found if isinstance(event, events.ToolReturned))
         return next((event for event in results if event.status == "ok"), None)
 
     def position(self, key: str) -> int | None:
@@ -237,63 +214,66 @@ class Book:
         at_us = int(entry.meta.get("mono_us", 0))
         self._has_handles = self._has_handles or _HANDLE in entry.line
         match event:
-            case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
+            case event if isinstance(event, REQUESTS):
                 self.requests[call] = asked_of(event, call, entry.seq)
                 self._asked_us[call] = at_us
-                if isinstance(event, ChildStarted):
+                if isinstance(event, events.ChildStarted):
                     self._granted[call] = event.delegation["limits"].get("model_tokens") or 0
-            case ToolReturned() | ModelAnswered() | InputGiven() | ChildFinished():
+            case event if isinstance(event, _REPLIES):
                 self._complete(call, event, at_us)
-            case TimerFired():
+            case events.TimerFired():
                 self._answer(call, call, event)
                 self._fired[scope_of(call), event.length_us, event.nth] = call
-            case ValueDrawn():
+            case events.ValueDrawn():
                 self.values[call] = event
-            case ClockRead():
+            case events.ClockRead():
                 self.looks.append(event)
-            case PatchMarked():
+            case events.PatchMarked():
                 self.markers.add(event.id)
-            case EffectCancelled(kind="tool" | "model"):
+            case events.EffectCancelled(kind="tool" | "model"):
                 self.given_up_after[call] = next(reversed(self.answers), "")
-            case EffectCancelled(kind="child"):
+            case events.EffectCancelled(kind="child"):
                 self.cancelled_children.add(call)
-            case RunFinished():
+            case events.RunFinished():
                 self._finished = event
             case _:
                 self._take_other(event)
 
     def _take_other(self, event: Any) -> None:
         match event:
-            case SessionSeeded():
+            case events.SessionSeeded():
                 self.snapshot = event.snapshot
-            case SessionChanged() if event.by:
+            case events.SessionChanged() if event.by:
                 self._answer(f"session {len(self.answers)}", None, event)
-            case TokensGranted(tokens, to):
+            case events.TokensGranted(tokens, to):
                 has = self._granted.get(to, 0)
                 self._answer(f"tokens {to} {has}", None, event)
                 self._granted[to] = has + tokens
-            case LimitHit(limit="timeout_seconds", scope="run"):
+            case events.LimitHit(limit="timeout_seconds", scope="run"):
                 self._answer("timeout", None, event)
-            case EffectCancelled(kind="run"):
+            case events.EffectCancelled(kind="run"):
                 self._answer("cancellation", None, event)
             case _:
                 pass  # it follows from the program, or nobody sees it
 
-    def _complete(self, call: str, event: Event, at_us: int) -> None:
+    def _complete(self, call: str, event: events.Event, at_us: int) -> None:
         asked = self.requests.get(call)
         if asked is None or asked.delegates:
             return  # a rejected start, or the result of program code
         self.durations_us[call] = max(0, at_us - self._asked_us[call])
-        if isinstance(event, ModelAnswered):
+        if isinstance(event, events.ModelAnswered):
             self.usage[call] = event.usage
-        elif isinstance(event, ChildFinished):
+        elif isinstance(event, events.ChildFinished):
             self.usage[call] = event.outcome.usage
         self._answer(call, call, event)
 
-    def _answer(self, key: str, call: str | None, event: Event) -> None:
+    def _answer(self, key: str, call: str | None, event: events.Event) -> None:
         self.answers[key] = Answer(key, call, event, len(self.answers))
 
 
+_REPLIES: Final = (
+    events.ToolReturned, events.ModelAnswered, events.InputGiven, events.ChildFinished
+)  # fmt: skip
 OUTSIDE: Final = frozenset({"timeout", "cancellation"})
 """Keys of what ends a run from outside."""
 _HANDLE: Final = f'"{MEMBER}"'.encode()
@@ -304,25 +284,25 @@ _PLACED: Final = {
 }
 
 
-def _started(log: Path, entry: Entry | None) -> RunStarted:
+def _started(log: Path, entry: Entry | None) -> events.RunStarted:
     event = entry.event if entry is not None else None
-    if not isinstance(event, RunStarted):  # a reader lets no other first line pass
+    if not isinstance(event, events.RunStarted):  # a reader lets no other first line pass
         raise without_lines(str(log))
     return refuse_other_rules(log, refuse_observed(log, event))
 
 
-def asked_of(event: Request, call: str, seq: int = -1) -> AskedCall:
+def asked_of(event: Any, call: str, seq: int = -1) -> AskedCall:
     """Return a request as a book has it; `identity` leaves out what depends on the order.
 
     That is: how much of a conversation the log has already, and the tokens that are left for a
     child when it starts.
     """
     data = unstructure(event)
-    item = item_of(KIND_OF[type(event)], call, data, seq)
+    item = item_of(events.KIND_OF[type(event)], call, data, seq)
     if item is None:
         raise TypeError(f"{event!r} asks for nothing")
     identity = _identity(item.kind, _identifying(item.kind, data))
-    delegates = isinstance(event, ToolCalled) and bool(event.delegates)
+    delegates = isinstance(event, events.ToolCalled) and bool(event.delegates)
     return AskedCall(call, identity, item, data, delegates)
 
 
@@ -347,17 +327,17 @@ def _identity(kind: str, said: dict[str, Any]) -> str:
     return digest.of_key([kind, said])
 
 
-def blank(kind: str, result: Json = None, text: str = "") -> Event:
+def blank(kind: str, result: Json = None, text: str = "") -> events.Event:
     """Return an answer with as little data as possible, for a request without a recorded one."""
     match kind:
         case "tool":
-            return ToolReturned("ok", result)
+            return events.ToolReturned("ok", result)
         case "model":
-            return ModelAnswered("ok", {"role": "assistant", "content": text})
+            return events.ModelAnswered("ok", {"role": "assistant", "content": text})
         case "input":
-            return InputGiven(result)
+            return events.InputGiven(result)
         case _:
-            return ChildFinished(Outcome(status="completed", summary=text))
+            return events.ChildFinished(Outcome(status="completed", summary=text))
 
 
 def label_of(item: Item) -> str:

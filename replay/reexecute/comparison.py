@@ -142,7 +142,7 @@ class Comparison:
         if replayed.kernel.interrupt is None:
             return
         entry = replayed.explorer.finish if replayed.explorer else replayed.cursor.peek()
-        error = (entry.data.get("error") if entry is not None else None) or {}
+        error = (entry and entry.data.get("error")) or {}
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and not str(error.get("message", "")).startswith("KeyboardInterrupt:"):
             raise replayed.kernel.interrupt
@@ -160,8 +160,7 @@ class Comparison:
         diff = between(*pair) if encode(pair[0]) != encode(pair[1]) else ()
         if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):
             return None
-        unknown = self._unknown_at_end(recorded, now)
-        if unknown is not None:
+        if (unknown := self._unknown_at_end(recorded, now)) is not None:
             sides = _Sides(recorded=None, now=unknown, call=unknown["call"])
             return self._divergence("extra_call", sides)
         sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
@@ -179,16 +178,15 @@ class Comparison:
         mismatch = explorer.first
         if mismatch.is_other_end():
             return self._divergence("result_changed", _ends_of_tool(mismatch))
-        found = named(explorer, self._known_scopes(mismatch.recorded.seq))
+        before = self._entries_to(mismatch.recorded.seq - 1)
+        found = named(explorer, {scope_of(entry.call) for entry in before if entry.call})
         first = found.first
         unknown = self._unknown(mismatch, first)
         if unknown is not None:
-            recorded = _sides_of(mismatch).recorded
-            sides = _Sides(
-                recorded=recorded, now=unknown, call=unknown["call"], seq=mismatch.recorded.seq
-            )
+            both = _sides_of(mismatch)
+            sides = attrs.evolve(both, now=unknown, call=unknown["call"], items=(None, None))
             # The name alone: with what an unknown tool was called never came so far.
-            diff = tuple(one for one in between(recorded, unknown) if one.pointer == "/name")
+            diff = tuple(one for one in between(both.recorded, unknown) if one.pointer == "/name")
             return self._divergence("name_changed", sides, diff=diff, found=found)
         is_in_place = found.category == "reordered" and not (first and first.is_moved)
         if first is None or (is_in_place and mismatch.event_kind):
@@ -200,34 +198,28 @@ class Comparison:
                 sides = attrs.evolve(sides, now=ended)
         return self._divergence(found.category, sides, found=found)
 
-    def _known_scopes(self, until: int) -> frozenset[str]:
-        """Return the scopes in which something was asked before, and was the same."""
+    def _entries_to(self, last: int) -> Iterator[Entry]:
         entries = read_entries(self.log, verify=False, torn_ok=True)
-        before = itertools.takewhile(lambda entry: entry.seq < until, entries)
-        return frozenset(scope_of(entry.call) for entry in before if entry.call)
-
-    def _turn(self, until: int) -> int:
-        """Return how many model requests the record has before an entry, and at it."""
-        entries = read_entries(self.log, verify=False, torn_ok=True)
-        before = itertools.takewhile(lambda entry: entry.seq <= until, entries)
-        return sum(entry.kind == "model.asked" for entry in before)
+        return itertools.takewhile(lambda entry: entry.seq <= last, entries)
 
     def _unknown(self, mismatch: Mismatch, first: Found | None) -> dict[str, Json] | None:
         """Return the tool that the run does not have and was asked for where the record has one."""
         entry = mismatch.recorded
-        asked = self.replayed.kernel.unknown.get(entry.call or "")
-        if entry.kind != "tool.called" or asked is None or (first is not None and first.now):
+        if entry.kind != "tool.called" or (first is not None and first.now):
             return None  # what stands in its place says more
-        return {"kind": "tool", "name": asked, "call": entry.call, "arguments": None}
+        return self._unknown_at(entry.call or "")
 
     def _unknown_at_end(self, recorded: Json, now: Json) -> dict[str, Json] | None:
         """Return the tool that the run lacks, if requesting it ended the program."""
-        asked = list(self.replayed.kernel.unknown.items())
-        before, after = recorded.get("error") or {}, now.get("error") or {}
-        is_its_end = str(after.get("message", "")).startswith("ToolUnknown:")
-        if not asked or not is_its_end or before.get("message") == after.get("message"):
+        before, after = (str((end.get("error") or {}).get("message")) for end in (recorded, now))
+        if not after.startswith("ToolUnknown:") or before == after:
             return None
-        return {"kind": "tool", "name": asked[-1][1], "call": asked[-1][0], "arguments": None}
+        return self._unknown_at(next(reversed(self.replayed.kernel.unknown), ""))
+
+    def _unknown_at(self, call: str) -> dict[str, Json] | None:
+        name = self.replayed.kernel.unknown.get(call)
+        asked = {"kind": "tool", "name": name, "call": call, "arguments": None}
+        return None if name is None else asked
 
     # -- putting it together --------------------------------------------------------------
 
@@ -275,7 +267,7 @@ class Comparison:
             cause=released or cause or self._cause(name, sides, diff, changes, found),
             later=later[:LATER_MAX],
             later_count=len(later),
-            turn=self._turn(seq) or None,
+            turn=sum(entry.kind == "model.asked" for entry in self._entries_to(seq)) or None,
             when=(*self.when, seq),
         )
 
@@ -300,14 +292,10 @@ class Comparison:
             assert first.now is not None
             why = "a task, gather, task group or shield was added or removed"
             if "source" not in changes:
-                why = (
-                    "the order of a set or a directory listing: sort it first; or code that the "
-                    "program calls added or removed a task"
-                )
-            return (
-                f"the call has moved to another task: recorded as {first.recorded.call}, asked "
-                f"now as {first.now.call} ({why})"
-            )
+                why = "the order of a set or a directory listing: sort it first; or code that the "
+                why += "program calls added or removed a task"
+            said = f"the call has moved to another task: recorded as {first.recorded.call}, asked "
+            return said + f"now as {first.now.call} ({why})"
         raised = self._raised_now() if name in _OF_RAISING else ""
         is_timer = sides.now is not None and sides.now.get("kind") == "timer"
         kind = _OF_TIMERS.get(name, name) if is_timer else name

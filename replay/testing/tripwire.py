@@ -63,6 +63,10 @@ _PERSON: Final = "use run.ask(question)"
 _ORDER: Final = "differs in every process, so do not depend on it"
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 def _all(module: str, names: str, remedy: str) -> dict[tuple[str, str], str]:
     return {(module, name): remedy for name in names.split()}
 
@@ -105,40 +109,15 @@ the time zone.)
 _CALLS: Final = frozenset(opcode for name, opcode in opmap.items() if name in ("CALL", "CALL_KW"))
 """Instructions whose argument is the number of arguments."""
 
-_THROUGH: Final = frozenset(
-    [
-        "_collections_abc",
-        "codecs",
-        "concurrent",
-        "genericpath",
-        "getpass",
-        "glob",
-        "http",
-        "io",
-        "multiprocessing",
-        "os",
-        "pathlib",
-        "platform",
-        "posixpath",
-        "random",
-        "secrets",
-        "shutil",
-        "socket",
-        "ssl",
-        "subprocess",
-        "tempfile",
-        "threading",
-        "urllib",
-        "uuid",
-    ]
+_THROUGH: Final = _words(
+    "_collections_abc codecs concurrent genericpath getpass glob http io multiprocessing os pathlib"
+    " platform posixpath random secrets shutil socket ssl subprocess tempfile threading urllib uuid"
 )
 """Modules of the standard library that ask for their caller."""
 _SPOKEN: Final = {"posixpath": "os.path", "genericpath": "os.path", "posix": "os"}
 _BY_MODULE: Final = {
     "uuid": _UUID,
-    **dict.fromkeys(
-        ["concurrent", "http", "multiprocessing", "socket", "ssl", "subprocess", "urllib"], _TOOL
-    ),
+    **dict.fromkeys(_words("concurrent http multiprocessing socket ssl subprocess urllib"), _TOOL),
 }
 """The replacement for a module, for all functions that it calls in turn."""
 _INTERNAL: Final = {"_random": "random", "_uuid": "uuid", "_socket": "socket", "_thread": "_thread"}
