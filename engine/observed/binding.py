@@ -469,10 +469,7 @@ class Bindings:
         return joined is not None
 
     def file_pairs(
-        self,
-        recorded: Iterable[str],
-        now: Iterable[str],
-        is_same: Callable[[str, str], bool],
+        self, recorded: Iterable[str], now: Iterable[str], is_same: Callable[[str, str], bool]
     ) -> dict[str, str]:
         """Pair the files that one run alone has by their names (`FileNames.pairs`)."""
         return self._file_names.pairs(recorded, now, self.as_recorded_text, is_same)

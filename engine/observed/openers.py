@@ -192,9 +192,7 @@ def _handing_over(
     return [pair for pair in calls if pair[1].delegated is not None]
 
 
-def _alone(
-    pairs: Iterable[tuple[Thread, UnansweredCall]],
-) -> tuple[Thread, UnansweredCall] | None:
+def _alone(pairs: Iterable[tuple[Thread, UnansweredCall]]) -> tuple[Thread, UnansweredCall] | None:
     """Return the one call; of several that pass the same to one tool, the first without a child."""
     calls = list(pairs)
     if len({(call.tool, call.texts) for _, call in calls}) != 1:

@@ -73,11 +73,7 @@ class Matcher:
     """The answers of one record, each served once but for what only reads."""
 
     def __init__(
-        self,
-        record: ObservedRecord,
-        *,
-        reads_again: bool = True,
-        bindings: Bindings | None = None,
+        self, record: ObservedRecord, *, reads_again: bool = True, bindings: Bindings | None = None
     ) -> None:
         """Without `reads_again`, read-only requests are also served only as often as recorded.
 

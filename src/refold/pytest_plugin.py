@@ -82,56 +82,48 @@ _MARKER: Final = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
     group = parser.getgroup("refold", "recorded agent runs")
-    group.addoption(
+
+    def option(name: str, said: str, **form: Any) -> None:
+        group.addoption(name, help=said, **form)
+
+    option(
         "--refold-record",
+        "what Refold's fixtures record: none (default); once: tests without any recordings; "
+        "new_episodes: runs without a recording; all: every run; "
+        "rewrite: every run, but keep the old recording if the run and the test both fail",
         choices=_MODES,
-        default=None,
-        help=(
-            "what Refold's fixtures record: none (default); once: tests without any "
-            "recordings; new_episodes: runs without a recording; all: every run; "
-            "rewrite: every run, but keep the old recording if the run and the test both fail"
-        ),
     )
-    group.addoption(
+    option(
         "--refold-accept",
+        "accept the current behaviour of the selected tests: for each one that passes, record "
+        "again whatever no longer replays, and update its snapshots",
         action="store_true",
-        help=(
-            "accept the current behaviour of the selected tests: for each one that "
-            "passes, record again whatever no longer replays, and update its "
-            "snapshots"
-        ),
     )
-    group.addoption(
+    option(
         "--refold-older-than",
+        "list the recordings of the selected tests that are older than this, with their age; "
+        "0 lists all",
         metavar="DAYS",
         type=float,
-        default=None,
-        help="list the recordings of the selected tests that are older than this, "
-        "with their age; 0 lists all",
     )
-    group.addoption(
+    option(
         "--refold-samples",
+        "with --refold-record=all: record each test N times; snapshots without words then hold "
+        "how often all of them have each agent",
         metavar="N",
         type=int,
         default=0,
-        help="with --refold-record=all: record each test N times; snapshots without words "
-        "then hold how often all of them have each agent",
     )
-    group.addoption(
+    option(
         "--refold-check",
+        "replay every run right after refold.record has recorded it; a test fails if its program "
+        "behaves differently, and code that bypasses run causes warnings",
         action="store_true",
-        help=(
-            "replay every run right after refold.record has recorded it; a test "
-            "fails if its program behaves differently, and code that bypasses run "
-            "causes warnings"
-        ),
     )
-    group.addoption(
+    option(
         "--refold-html",
+        "write an HTML page to this folder for each log that a failed test recorded or replayed",
         metavar="DIR",
-        default=None,
-        help="write an HTML page to this folder for each log that a failed test "
-        "recorded or replayed",
     )
     for name, default in _INI.items():
         said = f"default of the marker's {name}: @pytest.mark.refold({name}=...)"
@@ -150,15 +142,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--refold-samples needs --refold-record=all")
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Recorded(), "refold-recorded")
-    if config.getoption("refold_check"):
-        _check_all(config)
-
-
-def _check_all(config: pytest.Config) -> None:
-    """Have `refold.record` re-execute each run, here and in processes that tests start."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("REFOLD_CHECK", "1")
-    config.add_cleanup(patch.undo)
+    if config.getoption("refold_check"):  # of each run, also in processes that tests start
+        patch = pytest.MonkeyPatch()
+        patch.setenv("REFOLD_CHECK", "1")
+        config.add_cleanup(patch.undo)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -803,25 +790,25 @@ class _Recorded:
 
     # Quoted, for pytest 8.3 does not have the name.
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
-        for title, text in self._groups:
-            terminalreporter.section(title)
-            terminalreporter.write_line(text)
-        if self._varies:
-            terminalreporter.section("refold: what varies between recordings")
-            terminalreporter.write_line("\n".join(self._varies))
-        if self._logs:
-            terminalreporter.section("refold: recorded")
-            for log in sorted(set(self._logs)):
-                terminalreporter.write_line(os.path.relpath(log))
-        if self._older:
-            terminalreporter.section("refold: old recordings")
-            for age, log in sorted(self._older, key=lambda each: (-each[0], each[1])):
-                terminalreporter.write_line(f"{age} day{'s' * (age != 1)}  {os.path.relpath(log)}")
-        if unused := sorted(log for log in self._unused if Path(log).exists()):
-            terminalreporter.section("refold: unused recordings")
-            paths = [shlex.quote(os.path.relpath(log)) for log in unused]
-            terminalreporter.write_line("\n".join(paths))
-            terminalreporter.write_line(f"To remove them:\n  refold rm {' '.join(paths)}")
+        older = sorted(self._older, key=lambda each: (-each[0], each[1]))
+        unused = sorted(
+            shlex.quote(os.path.relpath(log)) for log in self._unused if Path(log).exists()
+        )
+        remove = [f"To remove them:\n  refold rm {' '.join(unused)}"] if unused else []
+        sections = (
+            *((title, [text]) for title, text in self._groups),
+            ("refold: what varies between recordings", self._varies),
+            ("refold: recorded", [os.path.relpath(log) for log in sorted({*self._logs})]),
+            (
+                "refold: old recordings",
+                [f"{n} day{'s' * (n != 1)}  {os.path.relpath(log)}" for n, log in older],
+            ),
+            ("refold: unused recordings", [*unused, *remove]),
+        )
+        for title, lines in sections:
+            if lines:
+                terminalreporter.section(title)
+                terminalreporter.write_line("\n".join(lines))
 
 
 def _may_record(item: pytest.Item) -> bool:

@@ -311,7 +311,4 @@ def seal(journal: ObservedLog, ended: CommandEnd, secrets: Secrets) -> None:
 def redaction_in(record: ObservedRecord) -> Redaction:
     """Return the paths and tools that are taken out by the rules of a record."""
     told = record.started.rules.get("redaction", {})
-    return Redaction(
-        paths=told.get("paths", {}),
-        tools=told.get("tools", ()),
-    )
+    return Redaction(paths=told.get("paths", {}), tools=told.get("tools", ()))

@@ -313,10 +313,7 @@ class _Output:
     def ended(self, code: int) -> CommandEnd:
         """Return all of it, with the exit code."""
         return CommandEnd(
-            exit_code=code,
-            printed=bytes(self._kept),
-            printed_bytes=self._bytes,
-            lost=self._lost,
+            exit_code=code, printed=bytes(self._kept), printed_bytes=self._bytes, lost=self._lost
         )
 
 

@@ -1,6 +1,6 @@
-"""Folds a Python traceback over a refused request into one line: the report tells what differs.
+"""Folds a Python traceback over a refused request into one line: the report shows the difference.
 
-Whatever else a command prints on standard error passes through as it comes.
+Everything else that a command prints on standard error passes through as it comes.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _CONTINUES: Final = (
 
 
 class FoldedTracebacks:
-    """Passes bytes on, by lines; a traceback is held until its end shows what it is about."""
+    """Passes bytes on, by lines; a traceback is held until its end shows its subject."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write

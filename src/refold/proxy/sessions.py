@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import attrs
 
@@ -32,28 +32,7 @@ from refold.engine.wire.spelling import can_spell
 from refold.engine.workspace.left_out import folder_of
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.watching import WatchedFolder
-from refold.proxy.bookends import (
-    IGNORED,
-    PLACEHOLDER,
-    SCREEN,
-    again_rules,
-    first_rules,
-    here,
-    input_of,
-    new_log,
-    others_in,
-    output_in,
-    output_of,
-    pinned,
-    placeholders,
-    program_of,
-    redaction_in,
-    resumed_rules,
-    seal,
-    terminal_in,
-    typed_at_in,
-    watched_folder,
-)
+from refold.proxy import bookends
 from refold.proxy.command import (
     CommandEnd,
     Size,
@@ -259,16 +238,16 @@ def record_command(
     session = _Session(command, known, routes, write=write, terminal=terminal, timeout=timeout)
     how = output or known.printing(command)
     if terminal and not how and known.output == EXACT:
-        how = SCREEN
-    told = first_rules(rules or VolatileRules(), known, how)
-    path = Path(log) if log is not None else fresh_path(program_of(command))
+        how = bookends.SCREEN
+    told = bookends.first_rules(rules or VolatileRules(), known, how)
+    path = Path(log) if log is not None else fresh_path(bookends.program_of(command))
     top, why = folder_of(Path.cwd(), workspace) if listening is None else (None, "")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
         journal = stack.enter_context(session.log(path, told, labels=labels))
         folder = None
         if top is not None:
-            folder = watched_folder(journal, session.secrets, top)
+            folder = bookends.watched_folder(journal, session.secrets, top)
             stack.enter_context(folder).begin()
         desk = RecordingDesk(journal, session.secrets, routes, known, folder=folder, caps=caps)
         if listening is not None:
@@ -333,20 +312,22 @@ def replay_command(
     said = profile_of(command, profile) if profile else None
     edited = kept_record(log, -1, edits, rules).record if edits else None
     record = edited or read_record(log, rules, profile=said)
-    is_painted = not output and record.output == SCREEN and output_in(record) == IGNORED
-    record.output = output or output_in(record)
+    is_painted = (
+        not output
+        and record.output == bookends.SCREEN
+        and bookends.output_in(record) == bookends.IGNORED
+    )
+    record.output = output or bookends.output_in(record)
     copying = copying or Copying()
     if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
         option = "--into" if into is not None else "--copy none"
         raise UsageError(f"--on-miss recorded cannot be used with {option}")
     look(record, record.head)
-    known = said or shipped_as(record.profile)
-    routes = _routes_again(record, known, upstreams, is_live=on_miss == "live")
-    session = _Session(
-        command, known, routes, redaction_in(record), write, terminal_in(record), follows=False
-    )
-    keys = placeholders(record.started.rules, routes, is_live=on_miss == "live")
-    session.secrets.learn_environment(keys)
+    session = _Session.of_record(
+        record, command, said, upstreams, is_live=on_miss == "live", write=write,
+        terminal=bookends.terminal_in(record), follows=False,
+    )  # fmt: skip
+    known, keys = session.profile, session.keys
     only_own, has_input = works_on_folder(command, known), may_have_input()
     unkept: list[str] = []
     place = placed(
@@ -357,30 +338,29 @@ def replay_command(
         stack.enter_context(session.signals)
         session.place = stack.enter_context(place)
         journal = stack.enter_context(session.again(into, record))
-        made = stack.enter_context(session.commits(record))
         desk = Replaying(
-            record, session.secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, here=session.here(), work=session.signals.work, made=made,
+            record, session.secrets, on_miss=on_miss, pace=pace, log=journal,
+            **session.served(record, stack),
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
-        ended = session.run(desk, mcp, journal, {**pinned(record), **keys}, folds_errors=True)
+        variables = {**bookends.pinned(record), **keys}
+        ended = session.run(desk, mcp, journal, variables, folds_errors=True)
         desk.scan_folder()
-        printed = output_of(ended, session.secrets)
+        printed = bookends.output_of(ended, session.secrets)
         files, more = session.left(record, desk.bindings)
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
         report = without_network(report) if session.place.is_offline else report
-        report = attrs.evolve(report, unfit=session.place.unfit)
         notes = [] if report.requests else [_NOTHING]
         notes += without_effect(record, rules.paths if rules is not None else ())
-        notes += [_TYPED] if typed_at_in(record) else []
+        notes += [_TYPED] if bookends.typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += [*session.place.notes, *desk.refused, *more]
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,
             files=session.place.line, unused=session.place.edits.unused,
-            uncompared=session.place.edits.problem,
+            uncompared=session.place.edits.problem, unfit=session.place.unfit,
         )  # fmt: skip
     report = attrs.evolve(report, unkept="; ".join(unkept))
     if report.identical or not session.place.edits.used or edits:
@@ -486,29 +466,24 @@ def fork_command(
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
     look(record, kept.head)
-    known = profile_of(command, profile) if profile else shipped_as(record.profile)
-    routes = _routes_again(record, known, upstreams, is_live=True)
-    terminal = terminal_here() if write is None else None
-    session = _Session(command, known, routes, redaction_in(record), write, terminal)
-    keys = placeholders(record.started.rules, routes, is_live=True)
-    session.secrets.learn_environment(keys)
-    path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-fork")
+    said = profile_of(command, profile) if profile else None
+    session = _Session.of_record(record, command, said, upstreams, write=write)
+    path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-fork")
     place = placed(
         record.path, record.folder, command, copying or Copying(), head=kept.head, only_own=True
     )
-    with contextlib.ExitStack() as left:
+    with ExitStack() as left:
         left.enter_context(session.signals)
         session.place = left.enter_context(place)
-        rules_kept = again_rules(record, model)
+        rules_kept = bookends.again_rules(record, model)
         journal = left.enter_context(
             session.log(path, rules_kept, kept.origin, record.started.labels)
         )
         desk = Replaying(
-            record, session.secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, here=session.here(), model=model, reads_again=False,
-            work=session.signals.work, made=left.enter_context(session.commits(record)),
+            record, session.secrets, on_miss="live", log=journal, model=model, reads_again=False,
+            **session.served(record, left),
         )  # fmt: skip
-        ended = session.run(desk, McpRecording(journal, session.secrets), journal, keys)
+        ended = session.run(desk, McpRecording(journal, session.secrets), journal, session.keys)
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,
@@ -517,7 +492,7 @@ def fork_command(
             served=desk.served,
             live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
-            notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
+            notes=session.notes(desk),
         )
 
 
@@ -559,14 +534,9 @@ def resume_command(
     record = resumed.served
     record.output = output or record.output
     look(resumed, record.head)
-    known = said or shipped_as(record.profile)
-    routes = _routes_again(record, known, upstreams, is_live=True)
-    terminal = terminal_here() if write is None else None
     timeout = caps.timeout if caps is not None else None
-    session = _Session(
-        command, known, routes, redaction_in(record), write, terminal, timeout=timeout
-    )
-    path = Path(into) if into is not None else fresh_path(f"{program_of(command)}-resume")
+    session = _Session.of_record(record, command, said, upstreams, write=write, timeout=timeout)
+    path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-resume")
     with ExitStack() as stack:
         stack.enter_context(session.signals)
         place = placed(
@@ -574,7 +544,7 @@ def resume_command(
             only_own=True,
         )  # fmt: skip
         session.place = stack.enter_context(place)
-        told = resumed_rules(record, session.place.folders)
+        told = bookends.resumed_rules(record, session.place.folders)
         journal = stack.enter_context(
             session.log(path, told, resumed.origin, record.started.labels)
         )
@@ -583,19 +553,20 @@ def resume_command(
         if top is None and record.folder.started is not None:
             top, _ = folder_of(Path.cwd(), "")
         if top is not None:
-            folder = watched_folder(journal, session.secrets, top, copied, session.place.seen)
+            folder = bookends.watched_folder(
+                journal, session.secrets, top, copied, session.place.seen
+            )
             stack.enter_context(folder).begin()
         left = ""
         if copied is not None:
             left = record.left or record.folder.left
             journal.append(Extension(LEFT, {"files": left}))
         desk = Resuming(
-            resumed, session.secrets, routes=routes, on_miss=on_miss, log=journal, profile=known,
-            here=session.here(), work=session.signals.work, folder=folder, caps=caps,
-            made=stack.enter_context(session.commits(record)),
+            resumed, session.secrets, on_miss=on_miss, log=journal, folder=folder, caps=caps,
+            **session.served(record, stack),
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
-        ended = session.run(desk, mcp, journal, pinned(record), desk.end)
+        ended = session.run(desk, mcp, journal, bookends.pinned(record), desk.end)
         if packs := packs_of(record.path) if copied is not None else []:
             for pack in packs:  # of the commits with which the copy began
                 add_pack(files_of(path), pack)
@@ -623,16 +594,8 @@ def resume_command(
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
             capped=desk.capped,
-            notes=(*filter(None, [session.place.line]), *session.place.notes, *desk.refused),
+            notes=session.notes(desk),
         )
-
-
-def _routes_again(
-    record: ObservedRecord, known: Profile, upstreams: Iterable[str], *, is_live: bool
-) -> tuple[Route, ...]:
-    """Return the routes of a recorded command; none leads to a provider in place of its server."""
-    routes = routes_of(upstreams, usual=known.upstreams, moved=record.moved)
-    return with_recorded(routes, others_in(record), is_live=is_live)
 
 
 @attrs.frozen(kw_only=True)
@@ -653,10 +616,7 @@ class ExaminedCommand:
 
 
 def examine_command(
-    command: Sequence[str],
-    *,
-    upstreams: Iterable[str],
-    profile: str,
+    command: Sequence[str], *, upstreams: Iterable[str], profile: str
 ) -> ExaminedCommand:
     """Run a command with all answers made here; return its requests.
 
@@ -666,7 +626,9 @@ def examine_command(
     known = profile_of(command, profile)
     session = _Session(command, known, routes_of(upstreams, usual=known.upstreams))
     wanted = (route.key for route in known_routes() if route.key)
-    keys = {name: f"sk-{PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)}
+    keys = {
+        name: f"sk-{bookends.PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)
+    }
     desk = Examining()
     with session.signals:
         ended = session.through(desk, keys, keeps_errors=True)
@@ -696,6 +658,8 @@ class _Session:
     """Whether the terminal of the command has the size of ours, now."""
     timeout: float | None = None
     """Seconds after which the command is asked to end."""
+    keys: Mapping[str, str] = _NO_KEYS
+    """Those that take the place of real ones."""
     secrets: Secrets = attrs.field(init=False)
     signals: Signals = attrs.field(init=False, factory=Signals)
     upgrades: list[str] = attrs.field(init=False, factory=list)
@@ -707,10 +671,47 @@ class _Session:
     def _learnt(self) -> Secrets:
         secrets = Secrets(self.redaction)
         secrets.learn_environment()
+        secrets.learn_environment(self.keys)
         secrets.learn_command(self.command)
         for route in self.routes:
             secrets.learn_url(route.upstream, route.name)
         return secrets
+
+    @classmethod
+    def of_record(
+        cls,
+        record: ObservedRecord,
+        command: Sequence[str],
+        profile: Profile | None,
+        upstreams: Iterable[str],
+        *,
+        write: Write | None,
+        is_live: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Return the session of a recorded command; without a `profile`, that of the record.
+
+        None of its routes leads to a provider in place of the command's own server.
+        """
+        known = profile or shipped_as(record.profile)
+        routes = routes_of(upstreams, usual=known.upstreams, moved=record.moved)
+        routes = with_recorded(routes, bookends.others_in(record), is_live=is_live)
+        keys = bookends.placeholders(record.started.rules, routes, is_live=is_live)
+        terminal = terminal_here() if write is None else None
+        given = {"write": write, "terminal": terminal, "keys": keys, **options}
+        return cls(command, known, routes, bookends.redaction_in(record), **given)
+
+    def served(self, record: ObservedRecord, left: ExitStack) -> dict[str, Any]:
+        """Return what a desk that serves a record knows of the command and of here."""
+        made = left.enter_context(self._commits(record))
+        return {
+            "routes": self.routes, "profile": self.profile, "work": self.signals.work,
+            "here": bookends.here(**self.place.folders), "made": made,
+        }  # fmt: skip
+
+    def notes(self, desk: Replaying) -> tuple[str, ...]:
+        """Return the place of a command, and what was not passed on."""
+        return (*filter(None, [self.place.line]), *self.place.notes, *desk.refused)
 
     def log(
         self,
@@ -720,9 +721,9 @@ class _Session:
         labels: Mapping[str, str] | None = None,
     ) -> ObservedLog:
         """Begin the log of the command."""
-        given = input_of(self.command, self.terminal, self.routes)
+        given = bookends.input_of(self.command, self.terminal, self.routes)
         moved = moved_of(self.routes)
-        return new_log(path, given, self.secrets, rules, origin, labels, moved=moved)
+        return bookends.new_log(path, given, self.secrets, rules, origin, labels, moved=moved)
 
     def again(
         self, into: str | os.PathLike[str] | None, record: ObservedRecord
@@ -730,7 +731,7 @@ class _Session:
         """Begin the log of a replay, if one is wanted."""
         if into is None:
             return nullcontext()
-        return self.log(Path(into), again_rules(record))
+        return self.log(Path(into), bookends.again_rules(record))
 
     def run(
         self,
@@ -752,7 +753,7 @@ class _Session:
             raise
         at_end(ended.timed_out)
         if journal is not None:
-            seal(journal, ended, self.secrets)
+            bookends.seal(journal, ended, self.secrets)
             remember(journal.head)
         return ended
 
@@ -815,7 +816,7 @@ class _Session:
         return (then, now), [ended.note] if ended.note else []
 
     @contextlib.contextmanager
-    def commits(self, record: ObservedRecord) -> Iterator[LookAtMade]:
+    def _commits(self, record: ObservedRecord) -> Iterator[LookAtMade]:
         """Give what finds the commits that are new from now on, if the record has any."""
         top = self.place.top or folder_of(Path.cwd(), "")[0]
         if top is None or not record.folder.made:
@@ -825,10 +826,6 @@ class _Session:
             look = functools.partial(objects.find_new, record.folder.places)
             look()
             yield look
-
-    def here(self) -> dict[str, str]:
-        """Return the notes of the command's place."""
-        return here(**self.place.folders)
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
         """Serve what comes by, until a signal does; where nobody can listen, leave no log."""

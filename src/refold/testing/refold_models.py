@@ -31,9 +31,9 @@ from refold.replay.observed.titles import text_of
 from refold.replay.reexecute.network import NetworkWatch
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode
-from refold.replay.testing.recordings import failed_beside, move_over, remove
+from refold.replay.testing.recordings import remove
 from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
-from refold.testing.refold_run import LIVE, Settings, fail
+from refold.testing.refold_run import LIVE, RecordedRuns, Settings, fail
 from refold.testing.reproduce import explained
 from refold.testing.session_proxy import SessionProxy, clients_past, server_of
 
@@ -59,8 +59,11 @@ _WAIT_SECONDS: Final = 1.0
 """For answers whose last bytes the test has, and the proxy's log not yet."""
 
 
-class RefoldModels:
+class RefoldModels(RecordedRuns):
     """Records a test's requests to models, or answers them from the recording."""
+
+    called = "refold_models"
+    unkept_for = "the test did not pass"
 
     def __init__(
         self,
@@ -76,11 +79,9 @@ class RefoldModels:
         Raises:
             UsageError: an upstream, or a base URL of the environment, is not a URL.
         """
-        self._settings = settings
-        self._shown = settings.shown
-        self._again = settings.again
+        super().__init__(settings)
         self._setenv = setenv
-        self._log = settings.place.log(1)
+        self._log = self._claim(None)
         self._session = session
         before = session.environment if session is not None else os.environ
         self._routes = {route.name: route for route in routes_of(settings.upstreams, before)}
@@ -96,13 +97,6 @@ class RefoldModels:
         self._is_settled = False
         self._is_judged = False
         self._fault = ""
-        self.explained: tuple[tuple[str, ...], str] | None = None
-        """The text of `reproduce.explained`, for a replay that diverged."""
-        self.recorded: list[Path] = []
-        """The recording, once it was made."""
-
-    def __repr__(self) -> str:
-        return f"refold_models({self._settings.place.stem!r}, mode={self._settings.mode!r})"
 
     def _watch_for(self, network: str) -> NetworkWatch:
         """Return what watches the test: live, it may ask anyone but models past the proxy."""
@@ -111,10 +105,9 @@ class RefoldModels:
         return NetworkWatch("any" if network == "any" else "loopback")
 
     def _side_for(self, folder: Callable[[], Path]) -> LiveDesk | RecordedDesk | Unrecorded:
-        mode = self._settings.mode
-        if mode not in LIVE and self._log.exists():
+        if self._mode not in LIVE and self._log.exists():
             return RecordedDesk(self._log, folder, self._settings.on_miss)
-        return Unrecorded(self._unrecorded()) if mode == "none" else LiveDesk(self._log)
+        return Unrecorded(self._unrecorded()) if self._mode == "none" else LiveDesk(self._log)
 
     def _opened(self, first: Incoming) -> Desk:
         asked = read_request(first.method, first.target, first.body)
@@ -300,9 +293,7 @@ class RefoldModels:
             self._side.seal(is_passed=False)
         self._side.close()
         if is_kept:
-            kept = self._kept_at()
-            move_over(self._side.made, kept)
-            self.recorded += [kept] if kept == self._log else []
+            self._put(self._side.made, self._log, is_good=False)
         else:
             remove(self._side.made)
 
@@ -317,22 +308,14 @@ class RefoldModels:
     def _seal(self, side: LiveDesk) -> None:
         if side.made is not None:
             side.seal(is_passed=True)
-            move_over(side.made, self._kept_at())
+            self._put(side.made, self._log, is_good=False)  # until its tear-down has passed, too
             self._is_settled = True
 
     def keep(self) -> None:
-        """Put the recording in place, for the test's tear-down has passed, too."""
-        if not isinstance(self._side, LiveDesk):
-            return
-        if self._side.made is not None:
-            if (kept := self._kept_at()) != self._log:
-                move_over(kept, self._log)
-            self.recorded.append(self._log)
-        elif self._settings.mode in LIVE:
+        """Put the recording in place; remove that of a test that asked nothing."""
+        if self._mode in LIVE and self._side.made is None:
             remove(self._log)
-
-    def _kept_at(self) -> Path:
-        return self._log if self._settings.mode == "all" else failed_beside(self._log)
+        super().keep()
 
     def _judge(self, side: RecordedDesk) -> None:
         __tracebackhide__ = True
@@ -362,22 +345,8 @@ class RefoldModels:
         report = self._side.report(is_over=False)
         return "" if report.identical else self._differs(report)
 
-    def how_to_reproduce(self) -> str:
-        """Return the commands that show again what this test saw; one a line."""
-        is_live = isinstance(self._side, LiveDesk)
-        lines = [self._again(self._settings.mode if is_live else "none")]
-        log = self._kept_at() if is_live else self._log
-        if log.exists():
-            lines.append(f"refold show {self._shown(log, is_quoted=True)}")
-        if is_live and log.exists() and log not in self.recorded:
-            lines.append(f"not used, because the test did not pass: {self._shown(log)}")
-        return "\n".join(lines)
-
-    def to_show(self) -> list[tuple[Path, Path | None]]:
-        """Return the log of this test: of one that was recorded anew, the one before it, too."""
-        log = self._kept_at() if isinstance(self._side, LiveDesk) else self._log
-        old = self._log if log != self._log and self._log.exists() else None
-        return [(log, old)] if log.exists() else []
+    def _may_replay(self) -> bool:
+        return not isinstance(self._side, LiveDesk)
 
     def _differs(self, report: ObservedReport) -> str:
         log = self._shown(self._log)

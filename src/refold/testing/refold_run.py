@@ -123,6 +123,8 @@ class RecordedRuns:
 
     called = ""
     """The fixture."""
+    unkept_for = "its run did not complete"
+    """Why a run is not used, unless it waits for what `accept` is to accept."""
 
     def __init__(self, settings: Settings) -> None:
         """Say where recordings lie, and how runs of the test are recorded or replayed."""
@@ -202,7 +204,7 @@ class RecordedRuns:
             move_over(kept, log)
             self.recorded.append(log)
         self._waiting.clear()
-        for log in self._unused():
+        for log in self._unused() if self._mode in LIVE else ():
             remove(log)
 
     def _unused(self) -> list[Path]:
@@ -212,8 +214,7 @@ class RecordedRuns:
 
     def how_to_reproduce(self) -> str:
         """Return the commands that show again what this test saw; one a line."""
-        is_replay = all(log.exists() for log in self._used) and bool(self._used)
-        lines = [self._again("none" if is_replay and not self._waiting else self._mode)]
+        lines = [self._again("none" if self._may_replay() else self._mode)]
         kept = {log: kept for kept, log in self._waiting.items()}
         for log in self._used:
             at = kept.get(log, log)
@@ -222,9 +223,14 @@ class RecordedRuns:
             lines.append(f"refold show {self._shown(at, is_quoted=True)}")
             if way := self._ways.get(log):
                 lines.append(way.format(log=self._shown(at, is_quoted=True)))
-        what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
-        unkept = [f"not used, because {what}: {self._shown(at)}" for at in kept.values()]
+        why = "the test did not pass" if self._mode == "accept" else self.unkept_for
+        unkept = [f"not used, because {why}: {self._shown(at)}" for at in kept.values()]
         return "\n".join([*lines, *unkept])
+
+    def _may_replay(self) -> bool:
+        """Return whether the recordings show again what this test saw."""
+        has_all = all(log.exists() for log in self._used) and bool(self._used)
+        return has_all and not self._waiting
 
     def to_show(self) -> list[tuple[Path, Path | None]]:
         """Return the logs of this test: of one that was recorded anew, the one before it, too."""

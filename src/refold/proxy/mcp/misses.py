@@ -99,11 +99,7 @@ def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
 
 
 def answered_otherwise(
-    record: McpRecord,
-    server: str,
-    cue: Cue,
-    step: CueStep,
-    pair: tuple[McpRequest, McpRequest],
+    record: McpRecord, server: str, cue: Cue, step: CueStep, pair: tuple[McpRequest, McpRequest]
 ) -> Divergence:
     """Return a client's changed answer to a request of the server."""
     return Divergence(

@@ -99,11 +99,7 @@ def start(
     environment = {name: value for name, value in changed.items() if value is not None}
     try:
         return subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            bufsize=0,
+            list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
         )
     except (OSError, ValueError) as error:
         raise UsageError(f"{command[0]}: {getattr(error, 'strerror', None) or error}") from None
