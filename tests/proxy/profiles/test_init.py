@@ -80,6 +80,7 @@ def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path
     for name, text in (
         ("Claude Code", "from claude_agent_sdk import query\n"),
         ("Google ADK", "from google.adk.agents import Agent\n"),
+        ("smolagents", "from smolagents import ToolCallingAgent\n"),
         ("LangGraph", 'for part in agent.stream(task, stream_mode="messages"): ...\n'),
         ("", "from langchain.agents import create_agent\nagent.invoke(task)\n"),
     ):

@@ -108,8 +108,8 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--profile": {
         "metavar": "NAME", "default": "",
         "help": "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
-        "qwen-code, copilot, pi, google-adk, langgraph, none, or FILE.py:NAME; by default, "
-        "detected.",
+        "qwen-code, copilot, pi, google-adk, langgraph, smolagents, none, or FILE.py:NAME; by "
+        "default, detected.",
     },
     "--copy": {
         "metavar": "RULE", "multiple": True,

@@ -1,6 +1,7 @@
 """Profiles of agent programs, one a file; which of them a command is.
 
-    claude_code, codex, opencode, aider, gemini_cli, qwen_code, copilot, pi, google_adk, langgraph
+    claude_code, codex, opencode, aider, gemini_cli, qwen_code, copilot, pi, google_adk, langgraph,
+    smolagents
     of_node    what programs of Node run first
 
 To add one: a file with a `PROFILE` like the others, and its name in `NAMES`. Try it on the real
@@ -24,7 +25,7 @@ from refold.engine.wire.apis import known_routes
 
 NAMES: Final = (
     "claude_code", "codex", "opencode", "aider", "gemini_cli", "qwen_code", "copilot", "pi",
-    "google_adk", "langgraph",
+    "google_adk", "langgraph", "smolagents",
 )  # fmt: skip
 NONE: Final = "none"
 
