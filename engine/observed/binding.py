@@ -31,7 +31,8 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
-from refold.engine.observed.file_names import FileNames
+from refold.engine.observed.file_names import UUID, FileNames, are_beside
+from refold.engine.observed.volatile import mapped
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.notation import object_in
 from refold.engine.workspace.entries import MadeObject
@@ -73,6 +74,8 @@ _SHAPE: Final = re.compile(f"{_START}{_IDS}")
 _COMMIT: Final = re.compile(r"g?([0-9a-f]{7,64})")
 """The id of a commit, or its beginning; after a `g` as `git describe` has it."""
 _DIGITS_MIN: Final = 7
+_WAS, _NOW = 0, 1
+"""The side on which a value is: the recorded run, or the current one."""
 _SAYS_WHO: Final = re.compile(
     r"(?:.*_)?(?:ids?|user|session|key|identifier|metadata|trace|nonce|thread|conversation)"
 )
@@ -142,7 +145,6 @@ _NOW_PLACE: Final = ValuePlace.parsed(
 _BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE)
 _TIMELESS: Final = "timeless"
 """Beside the places of a text: that its time of asking is not looked at."""
-_UUID: Final = r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 
 
 def places_of(rules: Iterable[str]) -> tuple[tuple[ValuePlace, ...], tuple[str, ...]]:
@@ -596,18 +598,19 @@ class Bindings:
     def _introduces(self, pair: _Pair, join: Joined) -> bool:
         """Return whether a pair is at a place that introduces or ignores its kind; note it."""
         place = self._place_of(pair.mark, pair.where) or self._printed_place(pair)
-        if place is _NOW_PLACE and not self._are_of_their_days(pair.recorded, pair.now):
+        both = pair.recorded, pair.now
+        if place is _NOW_PLACE and not are_beside(self._days, [*map(_day, both)]):
             return False
         kind = place.kind if place is not None else self._kind(pair)
         if kind is None:
             return False
         rule = place.rule if place is not None else ""
-        if kind == "id" and _is_bound(pair.recorded, pair.now):
-            join.bind(pair.recorded, pair.now)
+        if kind == "id" and _is_bound(*both):
+            join.bind(*both)
             return True
         if kind == "date":
-            join.dates.append((pair.recorded, pair.now))
-        join.passed.append(IgnoredValue(pair.pointer, pair.recorded, pair.now, rule))
+            join.dates.append(both)
+        join.passed.append(IgnoredValue(pair.pointer, *both, rule))
         return True
 
     def _printed_place(self, pair: _Pair) -> ValuePlace | None:
@@ -619,9 +622,6 @@ class Bindings:
 
     def _of_mark(self, mark: str) -> list[ValuePlace]:
         return [self._places[int(number)] for number in mark.split(",") if number.isdigit()]
-
-    def _are_of_their_days(self, was: str, now: str) -> bool:
-        return all(map(_is_beside, self._days, (_day(was), _day(now))))
 
     def _place_of(self, mark: str, where: frozenset[str]) -> ValuePlace | None:
         """Return the place of a token; `None` if it has none."""
@@ -640,25 +640,25 @@ class Bindings:
 
     def as_now(self, value: Value) -> Value:
         """Return a recorded value with the values of now; itself if none is bound."""
-        return self._translated(value, self._now_of)
+        return self._translated(value, _WAS)
 
     def as_recorded(self, asked: Asked) -> Asked:
         """Return a request of now with recorded values, to be shown beside a recorded one."""
         value = asked.as_json()
-        plain = self._translated(value, self._recorded_of)
+        plain = self._translated(value, _NOW)
         return asked if plain == value else asked.asking({**plain, "model": asked.model})
 
     def as_recorded_value(self, value: Value) -> Value:
         """Likewise, of any value."""
-        return self._translated(value, self._recorded_of)
+        return self._translated(value, _NOW)
 
     def as_recorded_text(self, text: str) -> str:
         """Likewise, of a text."""
-        return self._in_text(text, self._recorded_of)
+        return self._in_text(text, _NOW)
 
     def as_recorded_file(self, text: str) -> str:
         """Likewise, of a text that may be long; it is not remembered."""
-        return self._in_text_anew(text, self._recorded_of)
+        return self._in_text_anew(text, _NOW)
 
     def plain(self, asked: Asked, *, timeless: bool = False) -> Asked:
         """Return a request with a mark for each value that its place lets be another one.
@@ -694,13 +694,7 @@ class Bindings:
         return "\0".join(parts)
 
     def _marked(self, value: Value, where: frozenset[str]) -> Value:
-        if isinstance(value, str):
-            return self._marked_text(value, where)
-        if isinstance(value, dict):
-            return {key: self._marked(item, where) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._marked(item, where) for item in value]
-        return value
+        return mapped(value, lambda text: self._marked_text(text, where))
 
     def _marked_anew(self, text: str, where: frozenset[str]) -> str:
         parts, tokens = self.cut(text)
@@ -717,26 +711,22 @@ class Bindings:
         date = self._commits.dates.get(_moment_of(token)) if is_date else None
         return token if date is None else f"[date {date}]"
 
-    def _translated(self, value: Value, of: Callable[[str], str]) -> Value:
-        if isinstance(value, str):
-            return self._in_text(value, of)
-        if isinstance(value, dict):
-            return {self._in_text(k, of): self._translated(v, of) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._translated(item, of) for item in value]
-        return value
+    def _translated(self, value: Value, side: int) -> Value:
+        def change(text: str) -> str:
+            return self._in_text(text, side)
 
-    def _in_text_anew(self, text: str, of: Callable[[str], str]) -> str:
+        return mapped(value, change, change)
+
+    def _in_text_anew(self, text: str, side: int) -> str:
         parts, tokens = self.cut(text)
-        return "".join(_woven(parts, [of(token) for _, token in tokens])) if tokens else text
-
-    def _now_of(self, was: str) -> str:
-        found = self._known.ids.get(was) or self._forth.get(was)
-        return found or self._commits.translated(was, 0)
-
-    def _recorded_of(self, now: str) -> str:
-        found = self._known.ids_back.get(now) or self._back.get(now)
-        return found or self._commits.translated(now, 1)
+        if not tokens:
+            return text
+        ids = (self._known.ids, self._known.ids_back)[side]
+        own = (self._forth, self._back)[side]
+        found = (
+            ids.get(one) or own.get(one) or self._commits.translated(one, side) for _, one in tokens
+        )
+        return "".join(_woven(parts, [*found]))
 
     # --- the report ------------------------------------------------------------------------
 
@@ -805,18 +795,13 @@ def _day(text: str) -> date | None:
     return None
 
 
-def _is_beside(one: date | None, other: date | None) -> bool:
-    """Return whether two days are the same, or follow each other."""
-    return one is not None and other is not None and abs((one - other).days) <= 1
-
-
 def _uuids_below(*noted: Mapping[str, str]) -> Iterator[ValuePlace]:
     """Yield the place of an agent's own folder below HOME, named by an id that it draws."""
     homes = {each["home"].rstrip("/") for each in noted if each.get("home", "").startswith("/")}
     below = "|".join(map(re.escape, sorted(homes - {""})))
     if below:
         with contextlib.suppress(UsageError):
-            yield ValuePlace.parsed(rf"user,system id (?:{below})/[\w./-]{{1,200}}/{_UUID}")
+            yield ValuePlace.parsed(rf"user,system id (?:{below})/[\w./-]{{1,200}}/({UUID})")
 
 
 def _woven(parts: Sequence[str], tokens: Sequence[str]) -> Iterator[str]:

@@ -9,17 +9,18 @@ import contextlib
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime
 from typing import Final
 
 import attrs
 
 _TIME: Final = r"\d\d[-:._]?\d\d(?:[-:._]?\d\d)?(?:[.,_-]?\d{3,9})?"
 _ZONE: Final = r"(?:Z|[+-]\d\d[-:]?\d\d)?"
+UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TOKEN: Final = re.compile(
     r"(?<![0-9A-Za-z])(?:"
-    r"(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"  # before days: it may begin as one
+    rf"(?P<uuid>{UUID})"  # before days: it may begin as one
     rf"|(?P<day>\d{{4}}([-_.]?)\d\d\3\d\d(?:[T_-]{_TIME}{_ZONE})?)"
     r"|(?P<epoch>1\d{9}(?:\.\d{1,6}|\d{3})?)"
     r"|(?P<time>\d\d([-:.])\d\d\6\d\d)"
@@ -53,6 +54,12 @@ def _cut(path: str) -> tuple[_Shape, list[tuple[str, str]]]:
 def pattern_of(path: str) -> str:
     """Return a pattern of names with `*` for each time and id, or the path if it has none."""
     return _TOKEN.sub("*", path)
+
+
+def are_beside(runs: Sequence[date | None], days: Sequence[date | None]) -> bool:
+    """Return whether the day of each run is known, and is one of `days`, or a day beside it."""
+    pairs = zip(runs, days, strict=True)
+    return all(one and other and abs((one - other).days) <= 1 for one, other in pairs)
 
 
 def _day(kind: str, text: str) -> date | None:
@@ -134,7 +141,7 @@ class FileNames:
                     return False
                 if sum(each == new for each in ids.values()) > 1:
                     return False
-            elif kind != "time" and not self._are_own(_day(kind, old), _day(kind, new)):
+            elif kind != "time" and not are_beside(self.days, (_day(kind, old), _day(kind, new))):
                 return False
             if min(len(old), len(new)) >= _LENGTH_MIN:
                 parts.setdefault(new, old)
@@ -142,10 +149,3 @@ class FileNames:
         self._before = self._was, self._ids
         self._was, self._ids = parts, ids
         return True
-
-    def _are_own(self, *days: date | None) -> bool:
-        """Return whether two days are each the day of its run, or a day beside it."""
-        return all(
-            one is not None and other is not None and abs(one - other) <= timedelta(days=1)
-            for one, other in zip(self.days, days, strict=True)
-        )

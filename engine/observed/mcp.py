@@ -24,22 +24,8 @@ from refold.engine.events.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.observed.mcp_messages import (
-    LISTEN,
-    LISTS,
-    PREFIX,
-    SUBSCRIPTION,
-    Message,
-    held,
-    id_key,
-    is_notification,
-    is_request,
-    is_response,
-    meta_of,
-    request_of,
-    scope_of,
-    subscription_of,
-)
+from refold.engine.observed import mcp_messages as messages
+from refold.engine.observed.mcp_messages import LISTEN, LISTS, Message
 from refold.engine.observed.observer import Journal
 from refold.engine.wire.parts.kept_answers import body_of
 
@@ -85,7 +71,7 @@ class McpObserver:
 
     def __init__(self, journal: Journal, server: str, number: int, how: Mapping[str, Json]) -> None:
         """Write down that a connection began; `how` is {transport, command or url}."""
-        self.scope = scope_of(server, number)
+        self.scope = messages.scope_of(server, number)
         self._journal = journal
         self._ordinal = 0
         self._open: dict[str, Open] = {}
@@ -108,12 +94,12 @@ class McpObserver:
         Raises:
             LogPoisoned: the log cannot be written.
         """
-        if is_request(message):
+        if messages.is_request(message):
             self._called(message, channel)
-        elif is_notification(message):
+        elif messages.is_notification(message):
             self._from_client(message)
-        elif is_response(message):
-            asked = self._asked.pop(id_key(message.get("id")), None)
+        elif messages.is_response(message):
+            asked = self._asked.pop(messages.id_key(message.get("id")), None)
             self._note("client", "response", _answer(message), asked)
         else:
             self.text("client", json.dumps(message).encode())
@@ -124,14 +110,14 @@ class McpObserver:
         Raises:
             LogPoisoned: the log cannot be written.
         """
-        if is_response(message):
-            opened = self._pop(id_key(message.get("id")), channel)
+        if messages.is_response(message):
+            opened = self._pop(messages.id_key(message.get("id")), channel)
             if opened is None:
-                broken = self._broken.pop(id_key(message.get("id")), None)
+                broken = self._broken.pop(messages.id_key(message.get("id")), None)
                 self._note("server", "response", _answer(message), broken)
             else:
                 self._returned(opened, message)
-        elif is_request(message) or is_notification(message):
+        elif messages.is_request(message) or messages.is_notification(message):
             self._from_server(message, channel)
         else:
             self.text("server", json.dumps(message).encode())
@@ -165,35 +151,35 @@ class McpObserver:
     # --- the client ----------------------------------------------------------------------
 
     def _called(self, message: Message, channel: str) -> None:
-        request = request_of(message)
+        request = messages.request_of(message)
         self._ordinal += 1
-        self._broken.pop(id_key(message["id"]), None)
+        self._broken.pop(messages.id_key(message["id"]), None)
         call = f"{self.scope}#{self._ordinal}"
         event = ToolCalled(
             request.name, dict(sorted(request.arguments.items())), self._effect(request.name)
         )
         seq = self._journal.append(event, call, self._began)
-        meta = meta_of(message)
-        token = id_key(meta["progressToken"]) if "progressToken" in meta else None
-        opened = Open(call, seq, message["method"], channel, id_key(message["id"]), token)
+        meta = messages.meta_of(message)
+        token = messages.id_key(meta["progressToken"]) if "progressToken" in meta else None
+        opened = Open(call, seq, message["method"], channel, messages.id_key(message["id"]), token)
         self._open[call] = opened
         told = {name: value for name, value in meta.items() if name not in _DRAWN}
         is_new = bool(told) and told != self._meta  # it is the same nearly always: said once
         self._meta = told or self._meta
         params = {**request.more, **({"_meta": told} if is_new else {})}
         if params:
-            self._note("client", "params", {"params": held(params)}, opened)
+            self._note("client", "params", {"params": messages.held(params)}, opened)
 
     def _effect(self, name: str) -> EffectClass:
-        if name.startswith(PREFIX):
-            return "reads" if _READS.fullmatch(name.removeprefix(PREFIX)) else "changes"
+        if name.startswith(messages.PREFIX):
+            return "reads" if _READS.fullmatch(name.removeprefix(messages.PREFIX)) else "changes"
         return self._effects.get(name, "changes")
 
     def _from_client(self, message: Message) -> None:
         params = message.get("params")
         opened = None
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            opened = self._live_of(id_key(params.get("requestId")))
+            opened = self._live_of(messages.id_key(params.get("requestId")))
         self._note("client", "notification", _untied(message, opened), opened)
         if opened is not None:
             self._cancel(opened)
@@ -216,25 +202,25 @@ class McpObserver:
 
     def _from_server(self, message: Message, channel: str) -> None:
         opened, more = self._tied(message, channel)
-        kind: Kind = "request" if is_request(message) else "notification"
+        kind: Kind = "request" if messages.is_request(message) else "notification"
         if message["method"] == "notifications/cancelled":
-            wanted = id_key((message.get("params") or {}).get("requestId"))
+            wanted = messages.id_key((message.get("params") or {}).get("requestId"))
             if (asked := self._asked.pop(wanted, None)) is not None:
                 self._note("server", kind, _untied(message, None), asked)
                 return
         seq = self._note("server", kind, {**_untied(message, opened), **more}, opened)
         if kind == "request":
             call = opened.call if opened is not None else None
-            self._asked[id_key(message["id"])] = _Asked(call, seq)
+            self._asked[messages.id_key(message["id"])] = _Asked(call, seq)
 
     def _tied(self, message: Message, channel: str) -> tuple[Open | None, dict[str, Json]]:
         """Return the call that a message of the server belongs to, as far as that is known."""
         params = message.get("params")
         if isinstance(params, dict) and "progressToken" in params:
-            token = id_key(params["progressToken"])
+            token = messages.id_key(params["progressToken"])
             return next((each for each in self._live() if each.token == token), None), {}
         # No request has the id null.
-        if (found := self._live_of(id_key(subscription_of(message)))) is not None:
+        if (found := self._live_of(messages.id_key(messages.subscription_of(message)))) is not None:
             return found, {"subscribed": True}
         return self._newest(channel), {}
 
@@ -286,19 +272,19 @@ def _untied(message: Message, opened: Open | None) -> dict[str, Json]:
     if isinstance(params, dict):
         meta = {
             name: value
-            for name, value in meta_of(message).items()
-            if name not in _DRAWN and name != SUBSCRIPTION
+            for name, value in messages.meta_of(message).items()
+            if name not in _DRAWN and name != messages.SUBSCRIPTION
         }
         params = {name: value for name, value in params.items() if name != "_meta"}
         if opened is not None:
             params.pop("progressToken", None)
         params.pop("requestId", None)
         params |= {"_meta": meta} if meta else {}
-    return {"method": message["method"], "params": held(params)}
+    return {"method": message["method"], "params": messages.held(params)}
 
 
 def _answer(message: Message) -> dict[str, Json]:
-    return {name: held(message[name]) for name in ("result", "error") if name in message}
+    return {name: messages.held(message[name]) for name in ("result", "error") if name in message}
 
 
 def _outcome(message: Message) -> ToolReturned:
@@ -310,12 +296,12 @@ def _outcome(message: Message) -> ToolReturned:
             "message": str(error.get("message", "")),
             "type": str(error.get("code", "")),
         }
-        return ToolReturned("error", held(message["error"]), told)
+        return ToolReturned("error", messages.held(message["error"]), told)
     result = message["result"]
     if isinstance(result, dict) and result.get("isError") is True:
         told = {"code": "is_error", "message": _text_of(result), "type": ""}
-        return ToolReturned("error", held(result), told)
-    return ToolReturned("ok", held(result))
+        return ToolReturned("error", messages.held(result), told)
+    return ToolReturned("ok", messages.held(result))
 
 
 def _text_of(result: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ CONTRACT.md §16.13.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -41,10 +41,6 @@ def _is_quick(pattern: str) -> bool:
         return pattern == _FINE or compiled(pattern).loops <= 1
     except PatternRefusedError:
         return False
-
-
-def _texts(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(given)
 
 
 @attrs.frozen
@@ -91,32 +87,32 @@ class Profile:
     above: tuple[str, ...] = ()
     agent: tuple[str, ...] = ()
     """Likewise: the thread above, and the agent's name."""
-    session: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    session: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Likewise: which run of the program it is, of several in one command."""
     hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """Delegating tools, each with the arguments that may have the child's name."""
-    left_out: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    left_out: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Regular expressions for text that does not describe the agent or its task: it is removed only
     from names and briefs."""
-    asides: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    asides: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Regular expressions for the beginning of system prompts of side requests (such as choosing a
     model): these are not agents, even if they repeat a task."""
-    failures: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    failures: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Regular expressions for the beginning of failed tools' results that are not marked."""
-    refusals: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    refusals: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Likewise, of calls that failed because a person or a rule refused them: they did nothing."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
-    volatile: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    volatile: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Places that change on every run, as for `--volatile`."""
-    volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    volatile_texts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Texts that are, as for `--volatile text:REGEX`, anywhere.  No shipped profile has any."""
-    places: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    places: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Values that are, each where it is one: `WHERE KIND PATTERN` (`engine.observed.binding`)."""
-    unordered: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Regular expressions for the beginning of messages in order of arrival: adjacent ones may be
     in any order."""
-    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Tools that list files by modification time, or as threads find them: the lines of their
     results may be in any order."""
     output: str = EXACT

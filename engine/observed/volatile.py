@@ -25,6 +25,8 @@ from refold.engine.secrets.vault import checked_volatile
 from refold.engine.wire.parts.exchange import Asked
 
 Change = Callable[[str], str]
+_LISTED: Final = ("volatile", "volatile_texts", "unordered", "unordered_lines")
+"""The members of `run.started.rules` with the kinds of rules."""
 MARK: Final = "[volatile]"
 """Replaces a text that is not compared."""
 
@@ -47,10 +49,6 @@ def _unordered(given: Iterable[str]) -> tuple[str, ...]:
 def _is_set(rule: Any) -> bool:
     """Return whether a rule of `unordered` is a place: `model:*/tools`."""
     return isinstance(rule, str) and rule.startswith("model:") and "/" in rule
-
-
-def _names(given: Iterable[str]) -> tuple[str, ...]:
-    return tuple(given)
 
 
 @functools.lru_cache
@@ -83,7 +81,7 @@ class VolatileRules:
     unordered: tuple[str, ...] = attrs.field(default=(), converter=_unordered)
     """The beginning of messages that may be in any order among their neighbours; places whose
     items, or whose lines, may: `model:*/tools`."""
-    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    unordered_lines: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Tools whose results are lists: their lines may be in any order."""
 
     @classmethod
@@ -93,7 +91,7 @@ class VolatileRules:
         Patterns that are refused today, but were accepted by earlier versions, are left out.
         Without them more is compared, never less.
         """
-        texts = rules.get("volatile_texts", ())
+        paths, texts, *orders = (rules.get(name, ()) for name in _LISTED)
         problems = [(text, _problem_of(text)) for text in texts]
         notes = tuple(
             f"the recorded volatile text {text!r:.80} is not used: {why}; pass a "
@@ -102,30 +100,20 @@ class VolatileRules:
             if why
         )
         kept = (text for text, why in problems if not why)
-        unordered, lines = rules.get("unordered", ()), rules.get("unordered_lines", ())
-        return cls(rules.get("volatile", ()), kept, unordered, lines), notes
+        return cls(paths, kept, *orders), notes
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.texts)
 
     def as_json(self) -> dict[str, Json]:
         """Return the rules as `run.started` lists them; none for none."""
-        listed = {
-            "volatile": list(self.paths),
-            "volatile_texts": list(self.texts),
-            "unordered": list(self.unordered),
-            "unordered_lines": list(self.unordered_lines),
-        }
-        return {name: value for name, value in listed.items() if value}
+        listed = zip(_LISTED, attrs.astuple(self), strict=True)
+        return {name: list(rules) for name, rules in listed if rules}
 
     def plus(self, other: "VolatileRules") -> "VolatileRules":
         """Return the rules of both, each once."""
-        return VolatileRules(
-            tuple(dict.fromkeys((*self.paths, *other.paths))),
-            tuple(dict.fromkeys((*self.texts, *other.texts))),
-            tuple(dict.fromkeys((*self.unordered, *other.unordered))),
-            tuple(dict.fromkeys((*self.unordered_lines, *other.unordered_lines))),
-        )
+        both = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return VolatileRules(*(dict.fromkeys((*ours, *theirs)) for ours, theirs in both))
 
     def text(self, text: str) -> str:
         """Return a text with all that is not compared taken out of it."""
@@ -142,7 +130,7 @@ class VolatileRules:
             selector, _, pointer = path.partition("/")
             if fnmatch.fnmatchcase(what, selector):
                 value = replaced(value, pointer.split("/"), MARK)
-        return _mapped(value, self.text) if self.texts else value
+        return mapped(value, self.text) if self.texts else value
 
     def order(self, asked: Asked) -> Sequence[int]:
         """Return the places of a request's messages in the order in which they are compared.
@@ -162,8 +150,9 @@ class VolatileRules:
 
         `line_key` returns the part of a line that is equal in both runs.
         """
-        plain = functools.partial(_after, line_key, self.text)
-        return with_lines_in_order(messages, self.unordered_lines, plain)
+        return with_lines_in_order(
+            messages, self.unordered_lines, lambda line: line_key(self.text(line))
+        )
 
     def applied(self, asked: Asked, line_key: Change = str) -> Asked:
         """Return a request with all that is not compared taken out of it; itself for nothing."""
@@ -196,17 +185,14 @@ def _sorted(line_key: Change, value: Any) -> Any:
     return value
 
 
-def _after(line_key: Change, plain: Change, line: str) -> str:
-    return line_key(plain(line))
-
-
-def _mapped(value: Any, change: Change) -> Any:
+def mapped(value: Any, change: Change, of_name: Change = str) -> Any:
+    """Return a JSON value with its texts changed, and the names of members by `of_name`."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
+        return {of_name(key): mapped(item, change, of_name) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped(item, change, of_name) for item in value]
     return value
 
 

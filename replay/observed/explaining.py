@@ -15,7 +15,7 @@ from refold.engine.encoding.canonical import text_of_json
 from refold.engine.events.call_key import scope_above
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import same
-from refold.replay.explain.divergence import Divergence
+from refold.replay.explain.divergence import Category, Divergence
 from refold.replay.observed.changes import Change, ReportedChanges, change_of, item_of
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import times
@@ -137,17 +137,9 @@ class _Telling:
         later = [each for each in self._record.turns if each.scope == turn.scope]
         goes_on = any(each.is_served for each in later if each.seq > turn.seq)
         is_begun = any(each.is_served for each in later)
-        return Divergence(
-            category="missing_call" if goes_on else "unconsumed",
-            where=place_of(self._record, turn),
-            turn=number_of(self._record, turn),
-            log=str(self._record.path),
-            call=turn.call,
-            seq=turn.seq,
-            recorded=item_of(turn.asked, turn.call),
-            cause=self._why_left(turn, is_begun=is_begun, count=count),
-            later_count=count - 1,
-        )
+        cause = self._why_left(turn, is_begun=is_begun, count=count)
+        told = _at(self._record, turn, "missing_call" if goes_on else "unconsumed", cause)
+        return attrs.evolve(told, later_count=count - 1)
 
     def _why_left(self, turn: RecordedTurn, *, is_begun: bool, count: int) -> str:
         retried = [each.failure for each in self._record.retries().get(turn.call, ())]
@@ -174,24 +166,15 @@ def _above(scope: str) -> Iterator[str]:
 def _explained(
     record: ObservedRecord, matcher: Matcher, miss: Miss, near: RecordedTurn | None
 ) -> Divergence:
-    log = str(record.path)
     if (turn := miss.unserved) is not None:
-        return Divergence(
-            category="not_served",
-            where=place_of(record, turn),
-            turn=number_of(record, turn),
-            log=log,
-            call=turn.call,
-            seq=turn.seq,
-            recorded=item_of(turn.asked, turn.call),
-            now=item_of(miss.asked, turn.call),
-            cause=f"this answer is not served: {turn.why_unserved}",
-        )
+        cause = f"this answer is not served: {turn.why_unserved}"
+        told = _at(record, turn, "not_served", cause)
+        return attrs.evolve(told, now=item_of(miss.asked, turn.call))
     if near is None or miss.recorded:
         return Divergence(
             category="extra_call",
             where=_where(record, miss, near),
-            log=log,
+            log=str(record.path),
             now=item_of(miss.asked, ""),
             cause=_why_extra(record, miss),
         )
@@ -206,18 +189,22 @@ def _plain(record: ObservedRecord, matcher: Matcher, *both: Asked) -> list[Asked
 
 
 def _changed(record: ObservedRecord, near: RecordedTurn, miss: Miss, change: Change) -> Divergence:
+    told = _at(record, near, change.category, change.cause)
+    now = item_of(miss.asked, near.call)
+    return attrs.evolve(told, now=now, diff=change.diff, texts=change.texts)
+
+
+def _at(record: ObservedRecord, turn: RecordedTurn, category: Category, cause: str) -> Divergence:
+    """Return a difference at a recorded request."""
     return Divergence(
-        category=change.category,
-        where=place_of(record, near),
-        turn=number_of(record, near),
+        category=category,
+        where=place_of(record, turn),
+        turn=number_of(record, turn),
         log=str(record.path),
-        call=near.call,
-        seq=near.seq,
-        recorded=item_of(near.asked, near.call),
-        now=item_of(miss.asked, near.call),
-        diff=change.diff,
-        texts=change.texts,
-        cause=change.cause,
+        call=turn.call,
+        seq=turn.seq,
+        recorded=item_of(turn.asked, turn.call),
+        cause=cause,
     )
 
 

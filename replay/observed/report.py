@@ -367,13 +367,9 @@ def left_otherwise(
 
 
 def _end_changed(
-    record: ObservedRecord,
-    before: Json,
-    now: Json,
-    diff: tuple[Difference, ...],
-    texts: Sequence[Difference],
-    cause: str,
-) -> Divergence:
+    record: ObservedRecord, before: Json, now: Json, diff: tuple[Difference, ...],
+    texts: Sequence[Difference], cause: str,
+) -> Divergence:  # fmt: skip
     return Divergence(
         category="output_changed",
         where=record.started.program,
@@ -388,10 +384,10 @@ def _end_changed(
 
 
 def _advice(record: ObservedRecord, diff: Sequence[Difference]) -> str:
-    one = next((each for each in diff if each.pointer == _STDOUT), None)
-    if one is None or not (isinstance(one.before, str) and isinstance(one.after, str)):
-        return ""
-    return advice(record, one.before, one.after)
+    for one in diff:
+        if one.pointer == _STDOUT and isinstance(one.before, str) and isinstance(one.after, str):
+            return advice(record, one.before, one.after)
+    return ""
 
 
 def _end(output: Json) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dic
     for rule in profile.places:
         ValuePlace.parsed(rule)  # of a profile of one's own, it may be none
     told |= {NAMED: profile.as_json()} if profile.name else {}
-    return told | rules_here() | ({OUTPUT: output} if output else {})
+    told |= {FOLDERS: dict(folders_here()), NOTED: dict(noted_here())}
+    return told | ({OUTPUT: output} if output else {})
 
 
 def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
@@ -182,11 +183,6 @@ def noted_here() -> dict[str, str]:
         "locale": os.environ.get("LC_ALL") or os.environ.get("LANG", ""),
     }
     return {name: value for name, value in noted.items() if value}
-
-
-def rules_here() -> dict[str, Json]:
-    """Return a log's notes of where and when its command runs."""
-    return {FOLDERS: dict(folders_here()), NOTED: dict(noted_here())}
 
 
 def here(**moved: str) -> dict[str, str]:

@@ -82,17 +82,11 @@ class CommandEnd:
 
     def failure(self) -> str:
         """Return how it failed, with its last words; empty if it did not."""
-        said = [
-            *filter(
-                str.strip, (self.complained or self.printed).decode(errors="replace").splitlines()
-            )
-        ]
-        words = f"its last line: {said[-1].strip()}" if said else "see its standard error"
-        return (
-            f"the command itself failed (exit code {self.exit_code}); {words}"
-            if self.exit_code
-            else ""
-        )
+        if not self.exit_code:
+            return ""
+        text = (self.complained or self.printed).decode(errors="replace").strip()
+        words = f"its last line: {text.splitlines()[-1]}" if text else "see its standard error"
+        return f"the command itself failed (exit code {self.exit_code}); {words}"
 
 
 def terminal_here() -> Size | None:
@@ -199,7 +193,6 @@ def run_command(
         errors = None
         if heard is not None:
             errors = _Output(heard, folded if folds_errors else passed_on)
-        if errors is not None:
             held.enter_context(errors.drained())
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), resized:

@@ -32,8 +32,6 @@ from refold.testing.session_proxy import SessionProxy, variables
 PART: Final = ".command"
 """The suffix of the recordings of a test's commands."""
 _INTERRUPTED: Final = BY_SIGNAL + signal.SIGINT
-_BOOKENDS: Final = 2
-"""Entries of a log of a command that asked nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -131,11 +129,11 @@ class RefoldCommand(RecordedRuns):
                 move_over(made, failed_beside(log))
             raise
         code = done.ended.exit_code
-        if code == _INTERRUPTED or done.entries <= _BOOKENDS:
+        if code == _INTERRUPTED or done.is_empty:
             remove(made)
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
-        if done.entries <= _BOOKENDS:
+        if done.is_empty:
             why = "\n".join(why_nothing_came(upstreams, done.websockets))
             fail(
                 f"{shlex.join(command)}: sent no model requests, and exited with status "

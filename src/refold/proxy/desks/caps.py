@@ -86,10 +86,10 @@ class _Spent:
     tokens: int = 0
     micros: int = 0
 
-    def of(self, cap: str) -> float:
-        """Return the spending under a cap, in its unit."""
-        unit = cap.partition("_")[2]
-        return self.micros / _MICROS if unit == "cost_usd" else float(getattr(self, unit))
+    def by_unit(self) -> dict[str, float]:
+        """Return the spending in the unit of each cap."""
+        cost = self.micros / _MICROS
+        return {"requests": float(self.requests), "tokens": float(self.tokens), "cost_usd": cost}
 
 
 class Spending:
@@ -166,9 +166,8 @@ class Spending:
         caps, thread = self.caps, turn.thread
         if (late := self._late()) is not None:
             return late
-        for cap in ("max_requests", "max_tokens", "max_cost_usd"):
-            if (hit := _hit(caps, cap, self._whole)) is not None:
-                return hit
+        if (hit := _hit(caps, "max", self._whole)) is not None:
+            return hit
         if thread.is_opened or thread.whose.above:
             self._opened.setdefault(_key(thread), thread)
         if not _is_subagent(thread):
@@ -177,10 +176,8 @@ class Spending:
         counted = [key for key, one in self._opened.items() if _is_subagent(one)]
         if most is not None and _key(thread) not in counted[:most]:
             return CapReached("max_subagents", most, most)
-        for cap in ("each_requests", "each_tokens", "each_cost_usd"):
-            if (hit := _hit(caps, cap, self._agents[_key(thread)])) is not None:
-                return attrs.evolve(hit, agent=thread.agent or thread.scope)
-        return None
+        hit = _hit(caps, "each", self._agents[_key(thread)])
+        return attrs.evolve(hit, agent=thread.agent or thread.scope) if hit is not None else None
 
     def answered(self, turn: RequestUnderway, answered: ModelAnswered | None, size: int) -> None:
         """Count an answer of `size` bytes; `None` for a request that was cancelled."""
@@ -190,7 +187,8 @@ class Spending:
         if turn.asked.api == OTHER and not usage.requests:
             return
         is_over = answered is not None and is_end(answered)
-        if turn.is_repeated or (not is_over and (turn.asked.is_fetch or _is_later(answered))):
+        is_later = answered is not None and answered.stop_reason in LATER
+        if turn.is_repeated or (not is_over and (turn.asked.is_fetch or is_later)):
             return
         if not (usage.input_tokens or usage.output_tokens):
             usage = priced(_estimated(turn.asked, size), _model(turn))
@@ -210,10 +208,13 @@ class Spending:
         return [self._whole, *([self._agents[_key(thread)]] if _is_subagent(thread) else ())]
 
 
-def _hit(caps: Caps, cap: str, spent: _Spent) -> CapReached | None:
-    allowed = getattr(caps, cap)
-    found = spent.of(cap)
-    return CapReached(cap, allowed, found) if allowed is not None and found >= allowed else None
+def _hit(caps: Caps, whose: str, spent: _Spent) -> CapReached | None:
+    """Return the first cap that is reached: of the whole (`max`), or of a subagent (`each`)."""
+    for unit, found in spent.by_unit().items():
+        allowed = getattr(caps, f"{whose}_{unit}")
+        if allowed is not None and found >= allowed:
+            return CapReached(f"{whose}_{unit}", allowed, found)
+    return None
 
 
 def _is_subagent(thread: Thread) -> bool:
@@ -234,10 +235,6 @@ def _tokens(usage: Usage) -> int:
     return usage.input_tokens + usage.output_tokens
 
 
-def _is_later(answered: ModelAnswered | None) -> bool:
-    return answered is not None and answered.stop_reason in LATER
-
-
 def _is_refused(answered: ModelAnswered) -> bool:
     """Return whether the provider answered with an error, which costs nothing."""
     return answered.status == "error" and answered.message is None
@@ -252,9 +249,6 @@ def _estimated(asked: Asked, size: int) -> Usage:
 
 
 def _output_allowed(asked: Asked) -> int | None:
-    places = [asked.parameters, asked.parameters.get("generationConfig")]
-    for place in places:
-        for name in _OUTPUT:
-            if isinstance(place, dict) and type(found := place.get(name)) is int:
-                return found
-    return None
+    inner = asked.parameters.get("generationConfig")
+    told = {**(inner if isinstance(inner, dict) else {}), **asked.parameters}
+    return next((told[name] for name in _OUTPUT if type(told.get(name)) is int), None)

@@ -233,18 +233,13 @@ class Kept:
     """Writes down one answer while it passes."""
 
     def __init__(self, desk: RecordingDesk, turn: RequestUnderway) -> None:
-        self._log = desk.log
-        self._observer = desk.observer
-        self._secrets = desk.secrets
+        self._desk = desk
         self._turn = turn
-        self._settle = desk.settle
-        self._refused = desk.refused
         self._wire = Wire(self._keep, desk.secrets.scrubbed_bytes)
         self._only: dict[str, Json] | None = None
         """The only part of an answer, until its whole content is known."""
         self._reader = reader_of(turn.asked, 0, "")
         self._has_begun = False
-        self._spending = desk.spending
         self._size = 0
         self._started = time.monotonic()
 
@@ -252,7 +247,7 @@ class Kept:
         if "status" in part and "end" in part:
             self._only = part
         else:
-            self._observer.wire(self._turn, part)
+            self._desk.observer.wire(self._turn, part)
 
     def _keep_only(self, answered: ModelAnswered | None = None) -> None:
         """Write the only part, if `answered` has no secret beyond it.
@@ -269,16 +264,16 @@ class Kept:
             if found.answered().message != answered.message:
                 anew = spelled(self._turn.asked, attrs.evolve(answered, status="ok"))
                 part = {**anew, **{name: part[name] for name in ("status", "headers", "end")}}
-        self._observer.wire(self._turn, part)
+        self._desk.observer.wire(self._turn, part)
 
     def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of the beginning of the answer."""
-        self._settle()
+        self._desk.settle()
         for name, value in headers:
             if name in LEADING:
-                self._secrets.learn_url(value)
+                self._desk.secrets.learn_url(value)
             elif name == "set-cookie":
-                self._secrets.learn_cookie(value)
+                self._desk.secrets.learn_cookie(value)
         kept = kept_headers(headers)
         self._has_begun = True
         self._wire.head(status, kept)
@@ -300,11 +295,11 @@ class Kept:
         error = {"message": message, "type": f"refold_{code}"}
         said = Serve.json(BAD_GATEWAY, {"error": error})
         if not self._has_begun:
-            self._refused[f"no answer from {message}"] = None
+            self._desk.refused[f"no answer from {message}"] = None
             return self._record_reply(said, code, message)
         self._wire.end("cut")
         self._answered(self._reader.answered())
-        self._log.sync()
+        self._desk.log.sync()
         return said
 
     def refused(self, why: str) -> Serve:
@@ -317,7 +312,7 @@ class Kept:
             self.chunk(content)
         self._wire.end("whole")
         self._answered(ModelAnswered("error", error={"code": code, "message": message}))
-        self._log.sync()
+        self._desk.log.sync()
         return said
 
     def gone(self) -> None:
@@ -326,15 +321,15 @@ class Kept:
             return
         if self._is_whole_but_open():
             self.end()
-            self._log.sync()
+            self._desk.log.sync()
             return
         if self._has_begun:
             self._wire.end("cut")
         self._keep_only()
-        self._observer.gone(self._turn, self._secrets.scrubbed(self._reader.answer_id))
-        if self._spending is not None:
-            self._spending.answered(self._turn, None, self._size)
-        self._log.sync()
+        self._desk.observer.gone(self._turn, self._desk.secrets.scrubbed(self._reader.answer_id))
+        if self._desk.spending is not None:
+            self._desk.spending.answered(self._turn, None, self._size)
+        self._desk.log.sync()
 
     def _is_whole_but_open(self) -> bool:
         """Return whether the answer is whole, but for the end of the connection or its stream."""
@@ -352,18 +347,18 @@ class Kept:
         return attrs.evolve(usage, requests=0) if given and given.is_counted else usage
 
     def _answered(self, answered: ModelAnswered) -> None:
-        scrubbed = self._secrets.scrubbed(answered)
+        scrubbed = self._desk.secrets.scrubbed(answered)
         asked = self._turn.asked
         name = f"{provider_of(asked)}:{self._turn.model}"
         scrubbed = attrs.evolve(scrubbed, usage=priced(self._counted(scrubbed), name))
-        if self._spending is not None:
-            self._spending.answered(self._turn, scrubbed, self._size)
+        if self._desk.spending is not None:
+            self._desk.spending.answered(self._turn, scrubbed, self._size)
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
-        answer_id = self._secrets.scrubbed(self._reader.answer_id)
+        answer_id = self._desk.secrets.scrubbed(self._reader.answer_id)
         try:
-            self._observer.answered(self._turn, scrubbed, answer_id)
+            self._desk.observer.answered(self._turn, scrubbed, answer_id)
         except NotCanonical:
-            self._observer.answered(self._turn, _as_text(scrubbed), answer_id)
+            self._desk.observer.answered(self._turn, _as_text(scrubbed), answer_id)
         self._reader = Reader()  # whoever still holds this needs none of its text
 
 

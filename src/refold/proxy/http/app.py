@@ -10,7 +10,6 @@ Speaks ASGI 3. Rules: CONTRACT.md §16.1.
 """
 
 import asyncio
-import json
 import re
 import secrets
 from collections.abc import (
@@ -225,9 +224,7 @@ class _Answer:
         if self.has_begun:
             return
         error = {"message": f"refold: {message}", "type": "refold"}
-        await self.head(status, [("content-type", "application/json"), ("x-should-retry", "false")])
-        await self.body(json.dumps({"error": error}).encode())
-        await self.end()
+        await _send(Serve.json(status, {"error": error}, may_retry=False), self)
 
 
 def _incoming(scope: Any) -> tuple[str, Incoming]:

@@ -21,24 +21,11 @@ from refold.engine.errors import UsageError
 Headers = tuple[tuple[str, str], ...]
 """Names in lower case; one character of a value is one byte, in any encoding."""
 
-_HOP: Final = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "x-refold-conversation",
-    }
-)
+_HOP: Final = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade", "x-refold-conversation",
+})  # fmt: skip
 """Headers that belong to one connection, or to the proxy."""
 _PLAIN: Final = frozenset({"identity", ""})
 """Encodings that change nothing."""

@@ -4,6 +4,7 @@ Rules: CONTRACT.md §12.4, §16.11.
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -37,28 +38,26 @@ def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
     request = miss.request
     near = None if miss.recorded else _nearest(miss)
     call = near.call if near is not None else ""
+    category: Category = "extra_call"
+    if near is not None:
+        category = "args_changed" if near.name == request.name else "name_changed"
+    return _divergence(
+        record, category, place_of(record, miss.server, request.name, call), call,
+        near.seq if near is not None else None, _cause(record, miss, near),
+        near.request if near is not None else None, request,
+    )  # fmt: skip
+
+
+def _divergence(
+    record: McpRecord, category: Category, where: str, call: str, seq: int | None, cause: str,
+    recorded: McpRequest | None, now: McpRequest | None = None,
+) -> Divergence:  # fmt: skip
+    before, after = recorded and item_of(recorded, call), now and item_of(now, call)
+    diff = between(before, after) if now is not None else ()
     return Divergence(
-        category=_category(near, request),
-        where=place_of(record, miss.server, request.name, call),
-        log=str(record.path),
-        call=call,
-        seq=near.seq if near is not None else None,
-        **_compared(near.request if near is not None else None, request, call),
-        cause=_cause(record, miss, near),
-    )
-
-
-def _compared(recorded: McpRequest | None, now: McpRequest, call: str) -> dict[str, Any]:
-    """Return a divergence's data of two requests, and their differences."""
-    before, after = recorded and item_of(recorded, call), item_of(now, call)
-    diff = between(before, after)
-    return {"recorded": before, "now": after, "diff": diff, "texts": text_changes(diff)}
-
-
-def _category(near: Cue | None, request: McpRequest) -> Category:
-    if near is None:
-        return "extra_call"
-    return "args_changed" if near.name == request.name else "name_changed"
+        category=category, where=where, log=str(record.path), call=call, seq=seq, cause=cause,
+        recorded=before, now=after, diff=diff, texts=text_changes(diff),
+    )  # fmt: skip
 
 
 def _nearest(miss: McpMiss) -> Cue | None:
@@ -102,48 +101,34 @@ def answered_otherwise(
     record: McpRecord, server: str, cue: Cue, step: CueStep, pair: tuple[McpRequest, McpRequest]
 ) -> Divergence:
     """Return a client's changed answer to a request of the server."""
-    return Divergence(
-        category="result_changed",
-        where=place_of(record, server, cue.name, cue.call),
-        log=str(record.path),
-        call=cue.call,
-        seq=step.seq,
-        **_compared(*pair, cue.call),
-        cause="the client answers a request of the server differently, and the "
-        "server's reaction to this answer was not recorded",
+    where = place_of(record, server, cue.name, cue.call)
+    cause = (
+        "the client answers a request of the server differently, and the server's reaction to "
+        "this answer was not recorded"
     )
+    return _divergence(record, "result_changed", where, cue.call, step.seq, cause, *pair)
 
 
 def unconsumed(record: McpRecord) -> list[Divergence]:
     """Return a divergence for each connection with recorded requests that were not made."""
     found = []
     for connection, waiting in record.left():
-        first = waiting[0]
-        assert first.request is not None
+        first, server = waiting[0], connection.server
+        where = place_of(record, server, first.name, first.call)
+        cause = f"{len(waiting)} recorded requests to this MCP server were not made"
         found.append(
-            Divergence(
-                category="unconsumed",
-                where=place_of(record, connection.server, first.request.name, first.call),
-                log=str(record.path),
-                call=first.call,
-                seq=first.seq,
-                recorded=item_of(first.request, first.call),
-                cause=f"{len(waiting)} recorded requests to this MCP server were not made",
-            )
+            _divergence(record, "unconsumed", where, first.call, first.seq, cause, first.request)
         )
     return found
 
 
 def first_of_each(found: Iterable[Divergence]) -> tuple[Divergence, ...]:
     """Return the first of each server, with how much follows: that may come of it."""
-    firsts: dict[str, Divergence] = {}
+    firsts, later = dict[str, Divergence](), Counter[int]()
     for one in found:
-        server = one.where.rpartition(" > ")[0]
-        first = firsts.get(server)
-        firsts[server] = (
-            one if first is None else attrs.evolve(first, later_count=first.later_count + 1)
-        )
-    return tuple(firsts.values())
+        first = firsts.setdefault(one.where.rpartition(" > ")[0], one)
+        later[id(first)] += first is not one
+    return tuple(attrs.evolve(one, later_count=later[id(one)]) for one in firsts.values())
 
 
 def item_of(request: McpRequest, call: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Rules: CONTRACT.md §16.11.
 from collections import Counter
 from collections.abc import Sequence
 
+import attrs
+
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.mcp import McpObserver, Side
 from refold.engine.observed.mcp_messages import messages_in
@@ -18,20 +20,20 @@ class McpRecording:
     """Records connections in one log."""
 
     def __init__(self, log: Log, secrets: Secrets) -> None:
-        self._log = log
+        self.log = log
         self._secrets = secrets
         self._counts: Counter[str] = Counter()
 
     def connect(self, hello: Hello) -> Party:
         """Return what writes one connection down."""
-        return _Recorded(self.observer(hello), self._log, self._secrets)
+        return Recorded(self.observer(hello), self.log, self._secrets)
 
     def observer(self, hello: Hello) -> McpObserver:
         """Return the observer of a new connection, with its secrets learnt."""
         learn_of(hello, self._secrets)
         self._counts[hello.server] += 1
         how = self._secrets.scrubbed(dict(hello.how))
-        return McpObserver(self._log, hello.server, self._counts[hello.server], how)
+        return McpObserver(self.log, hello.server, self._counts[hello.server], how)
 
 
 def learn_of(hello: Hello, secrets: Secrets) -> None:
@@ -42,15 +44,15 @@ def learn_of(hello: Hello, secrets: Secrets) -> None:
     secrets.learn_url(str(hello.how.get("url", "")))
 
 
-class _Recorded:
+@attrs.define(eq=False)
+class Recorded:
     """One connection."""
 
     is_replay = False
 
-    def __init__(self, observer: McpObserver, log: Log, secrets: Secrets) -> None:
-        self._observer = observer
-        self._log = log
-        self._secrets = secrets
+    _observer: McpObserver
+    _log: Log
+    _secrets: Secrets
 
     def learn(self, headers: Sequence[tuple[str, str]]) -> None:
         """Make secrets of what headers authorise with."""

@@ -8,7 +8,6 @@ time is served as often as it is asked for. Rules: CONTRACT.md §16.11.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -16,7 +15,6 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed import mcp_messages as messages
 from refold.engine.observed.binding import Bindings
-from refold.engine.observed.mcp import McpObserver
 from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.kept_answers import bytes_of
@@ -25,7 +23,7 @@ from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping, only_lists
-from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.recording import McpRecording, Recorded
 from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.reads import ReadCount
@@ -66,7 +64,8 @@ class McpServing:
         known = self.record.of(hello.server)
         number = self._counts[hello.server]
         same = known[number - 1] if number <= len(known) else None
-        return _Served(self, observer, hello.server, same)
+        recording = observer, self._recording.log, self.secrets
+        return _Served(*recording, self, hello.server, same)
 
     def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | McpMiss:
         """Return the recorded request that is made again: each once, but for pings and lists."""
@@ -123,11 +122,12 @@ class _Running:
 
 
 @attrs.define(eq=False)
-class _Served:
+class _Served(Recorded):
     """One connection."""
 
+    is_replay = True
+
     _serving: McpServing
-    _observer: McpObserver
     _server: str
     _same: Connection | None
     _running: list[_Running] = attrs.field(factory=list, init=False)
@@ -139,13 +139,8 @@ class _Served:
     """The client's answers to them."""
     _sent: list[Sent] = attrs.field(factory=list, init=False)
     _ends: int | None = attrs.field(default=None, init=False)
-    is_replay: bool = attrs.field(default=True, init=False)
 
     # --- what comes ----------------------------------------------------------------------
-
-    def learn(self, headers: Sequence[tuple[str, str]]) -> None:
-        """Make secrets of what headers authorise with."""
-        self._serving.secrets.learn_headers(headers)
 
     def begin(self) -> Reply:
         """Return the server's messages before the client's first."""
@@ -158,7 +153,7 @@ class _Served:
     def client(self, content: bytes, channel: str = "") -> Reply:
         """Return the server's messages after that."""
         for message in messages.messages_in(content) or ():
-            scrubbed = self._serving.secrets.scrubbed(message)
+            scrubbed = self._secrets.scrubbed(message)
             self._observer.client(scrubbed, channel)
             if messages.is_request(message):
                 self._request(message, messages.request_of(scrubbed), channel)
@@ -176,12 +171,8 @@ class _Served:
 
     def gone(self, channel: str) -> None:
         """Let go of a channel."""
-        self._observer.gone(channel)
+        super().gone(channel)
         self._running = [each for each in self._running if each.channel != channel]
-
-    def ended(self, left: str, exit_code: int | None = None) -> None:
-        """Take note of the end."""
-        self._observer.ended("server" if left == "server" else "client", exit_code)
 
     def _reply(self) -> Reply:
         reply = Reply(sent=self._sent, ends=self._ends)
@@ -309,8 +300,8 @@ class _Served:
 
     def _send(self, message: dict[str, Any], channel: str, *, is_last: bool = False) -> None:
         whole = self._serving.bindings.as_now({"jsonrpc": "2.0", **message})
-        self._observer.server(self._serving.secrets.scrubbed(whole), channel)
-        content = self._serving.secrets.shown(json.dumps(whole).encode())
+        self._observer.server(self._secrets.scrubbed(whole), channel)
+        content = self._secrets.shown(json.dumps(whole).encode())
         self._sent.append(Sent(content=content, channel=channel, is_last=is_last))
 
 
