@@ -149,6 +149,7 @@ _TESTED_ELSEWHERE: Final = {
             "of_node",
             "google_adk",
             "langgraph",
+            "smolagents",
             "opencode",
         )
     },

@@ -26,7 +26,7 @@ class McpRecording:
 
     def connect(self, hello: Hello) -> Party:
         """Return what writes one connection down."""
-        return Recorded(self.observer(hello), self.log, self._secrets)
+        return RecordedConnection(self.observer(hello), self.log, self._secrets)
 
     def observer(self, hello: Hello) -> McpObserver:
         """Return the observer of a new connection, with its secrets learnt."""
@@ -45,7 +45,7 @@ def learn_of(hello: Hello, secrets: Secrets) -> None:
 
 
 @attrs.define(eq=False)
-class Recorded:
+class RecordedConnection:
     """One connection."""
 
     is_replay = False

@@ -23,7 +23,7 @@ from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping, only_lists
-from refold.proxy.mcp.recording import McpRecording, Recorded
+from refold.proxy.mcp.recording import McpRecording, RecordedConnection
 from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.reads import ReadCount
@@ -122,7 +122,7 @@ class _Running:
 
 
 @attrs.define(eq=False)
-class _Served(Recorded):
+class _Served(RecordedConnection):
     """One connection."""
 
     is_replay = True
