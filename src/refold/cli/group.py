@@ -1,8 +1,9 @@
 """The commands of `refold`, by name; each is imported when it is used.
 
-To add one: a module in `commands/` with a click command named `command`, a line in `GROUPS`, the
-schema of its document in `cli.schema.documents`, its name in CONTRACT.md §14.1; `tests/cli/` fails
-until all of them exist. `cli.output.exit_codes` handles errors. Rules: CONTRACT.md §14.
+To add one: a module in its folder of `commands/`, with a click command named `command`, a line in
+`GROUPS`, the schema of its document in `cli.schema.documents`, its name in CONTRACT.md §14.1;
+`tests/cli/` fails until all of them exist. `cli.output.exit_codes` handles errors. Rules:
+CONTRACT.md §14.
 """
 
 import codecs
@@ -16,65 +17,59 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from refold.cli.output.pages import page
-
 GROUPS: Final = {
     "Record": {
-        "demo": "Record a survey by subagents; show, verify and replay it.",
-        "run": "Run an agent (AGENT.md) and record it, or check its file.",
-        "record": "Record the model requests of any command.",
-        "mcp-proxy": "Record an MCP server, or replay a recording of it.",
-        "resume": "Continue a run that broke off or waits for a person.",
+        "demo": "a survey by subagents",
+        "record": "a command's requests",
+        "run": "an agent (AGENT.md)",
+        "mcp-proxy": "an MCP server",
+        "resume": "continue a run",
     },
     "Look": {
-        "ls": "List recorded runs, sort them, compare them with one.",
-        "show": "Show a run: its tree, its entries, its state.",
-        "view": "Show runs in the browser, including running ones.",
-        "files": "List, print or restore the folder of a recorded command.",
-        "why": "Show the chain of causes of an entry.",
-        "export": "Write a run as an HTML page, a trace, a table or one file.",
+        "ls": "list, search, sort",
+        "show": "a tree, entries, states",
+        "view": "runs in the browser",
+        "files": "a command's folder",
+        "why": "the causes of an entry",
+        "export": "a page, trace or table",
     },
     "Check": {
-        "verify": "Check that logs are intact and complete; salvage valid parts.",
-        "sign": "Sign logs with an OpenSSH key.",
-        "replay": "Run a program again, recorded or live, and compare.",
-        "diff": "Compare two recorded runs, scope by scope.",
+        "verify": "are logs intact?",
+        "sign": "with an OpenSSH key",
+        "replay": "run again and compare",
+        "diff": "compare two runs",
     },
     "What if": {
-        "fork": "Continue a run from any entry, with different results.",
-        "explore": "Find orders of completion, or results, that change the output.",
+        "fork": "with other results",
+        "explore": "in another order",
     },
     "More": {
-        "mcp": "Serve recorded runs to an agent, as an MCP server.",
-        "rm": "Remove runs, with their children and large texts.",
-        "push": "Copy runs to a shared store (S3 and others).",
-        "pull": "Copy runs from a shared store.",
-        "doctor": "Check whether a command can be recorded, without a model.",
-        "schema": "Print the JSON schema of a document or an event.",
+        "mcp": "serve runs to an agent",
+        "rm": "remove runs",
+        "push": "copy runs to a store",
+        "pull": "copy from a store",
+        "doctor": "test without a model",
+        "schema": "of a document",
     },
 }
-"""Every command with its line in `refold --help`, by purpose."""
+"""Every command with its words on the first page, by purpose: its folder in `commands/`."""
 
 COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
-_MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
+_MODULES: Final = {
+    name: f"refold.cli.commands.{title.lower().replace(' ', '_')}.{name.replace('-', '_')}"
+    for title, group in GROUPS.items()
+    for name in group
+}
 
 READING: Final = (*GROUPS["Look"], "verify", "diff")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
-_EPILOG: Final = """
-First steps:
-  refold demo                     no key, model or network needed
-  refold ls                       the runs in runs/
-  refold show LOG                 the delegation tree
-  refold show LOG --events        the entries, one per line
-  refold replay LOG               does the program still do the same?
-
-Exit codes:
-  0  success                      4  an outcome is missing
-  1  a difference was found       5  the root run did not complete
-  2  usage                        70 an internal error in Refold
-  3  log damaged or unsealed      130 interrupted
+_LAST: Final = """
+First steps: refold demo, refold ls, refold show LOG, refold replay LOG
+Options:     --version  --log-level debug|info|warning|error  -h, --help
+Exit codes:  0 success, 1 different, 2 usage, 3 damaged or unsealed, 4 result
+             missing, 5 run not completed, 70 error in Refold, 130 interrupted
 """
 
 
@@ -126,13 +121,17 @@ class Commands(click.Group):
             reader_left()
         return code
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        del ctx
-        longest = max(map(len, COMMANDS))
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first page, one screen, without importing the commands."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        formatter.write_paragraph()
         for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{each:{longest}}", said) for each, said in commands.items()])
+            cells = [f"{name:<11}{text:<25}" for name, text in commands.items()]
+            for at in range(0, len(cells), 2):
+                row = "".join(cells[at : at + 2]).rstrip()
+                formatter.write(f"{title if at == 0 else '':<9}{row}\n")
+        formatter.write(_LAST)
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> NoReturn:  # type: ignore[override]  # click declares two overloads; ours never returns
         """Run, and exit with the code that CONTRACT.md §14 gives."""
@@ -167,7 +166,6 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog=page(_EPILOG),
     no_args_is_help=False,
     invoke_without_command=True,
 )
@@ -181,9 +179,7 @@ def _help(context: click.Context, names: tuple[str, ...]) -> None:
 def refold(context: click.Context, log_level: str | None) -> int:
     """Record agent runs to log files, replay them for audit, compare them.
 
-    A run is written to a hash-chained log, FILE.jsonl, and its children to
-    FILE.1.jsonl, FILE.2.jsonl and so on.  A command that reads a LOG also
-    accepts a packed one, FILE.refold.
+    LOG is a log, a packed log, a folder of runs, @last, or a URL in a store.
     """
     from refold.cli.output import output  # noqa: PLC0415 - not for help pages
 

@@ -5,7 +5,7 @@ a `survey_package` in a process of its own, a few at once.  The programs reach t
 tools alone and keep to the order of names, so they can be re-executed without the source tree.
 `survey_with_faults` adds children that hang, flood, crash and may not start.  The leaf tool
 `parse_source` parses Python files below one folder, without running them. The command is
-`cli.commands.demo`, the names are in the package's table.
+`refold demo`, the names are in the package's table.
 """
 
 import ast

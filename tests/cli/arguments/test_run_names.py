@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -183,12 +182,14 @@ def test_a_url_is_read_like_the_file(
 
 def test_every_command_with_a_log_is_tested() -> None:
     commands = {
-        each: import_module(f"refold.cli.commands.{each.replace('-', '_')}") for each in COMMANDS
+        each: command
+        for each in COMMANDS
+        if (command := refold.get_command(click.Context(refold), each)) is not None
     }
     taking = {
         name
-        for name, module in commands.items()
-        for each in module.command.params
+        for name, command in commands.items()
+        for each in command.params
         if isinstance(each.type, type(RUNS)) and name != "pull"
     }
 

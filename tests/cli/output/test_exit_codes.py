@@ -99,7 +99,7 @@ def test_a_fault_shows_where_only_when_asked(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr("refold.cli.commands.schema.schema", broken)
+    monkeypatch.setattr("refold.cli.commands.more.schema.schema", broken)
 
     short = invoke("schema", "verify")
     long = invoke("--log-level", "debug", "schema", "verify")

@@ -3,13 +3,20 @@
 import click
 from click.testing import CliRunner
 
-from refold.cli.output.pages import page
+from refold.cli.output.pages import HelpPage
 
 
 def test_lines_are_kept_and_blocks_stay_apart() -> None:
-    @click.command(epilog=page("\nExamples:\n  one\n  two\n\nExit code: 0\n"))
+    @click.command("do", cls=HelpPage)
     def command() -> None:
-        """Do it."""
+        """Do it.
+
+        Examples:
+          one
+          two
+
+        Exit code: 0
+        """
 
     shown = CliRunner().invoke(command, ["--help"]).stdout
 

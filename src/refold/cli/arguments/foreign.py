@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from refold.cli.arguments.logs import LOG, Decorator, as_one, limit_option
+from refold.cli.output.pages import HelpPage
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _GROUPS: Final = {
 }  # fmt: skip
 
 
-class WithCommand(click.Command):
+class WithCommand(HelpPage):
     """A command that takes a program, or another command behind `--`.
 
     The class of an option is its group: its help has them apart, and the options of one group are

@@ -16,6 +16,7 @@ import click
 from refold.cli.arguments.foreign import proxy_module, sessions
 from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.output import output, words
+from refold.cli.output.entries import compact
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork, PrintedResume
 from refold.engine.log.reader import read_entries
@@ -25,14 +26,14 @@ from refold.replay.compare.log_diff import FORK_LINES
 from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
-from refold.replay.index.guarantee import MATCHED
-from refold.replay.observed.effects import effects_of
-from refold.replay.observed.record import ObservedRecord
+from refold.replay.index.guarantee import MATCHED, is_observed
+from refold.replay.observed.effects import NO_EFFECTS, effects_of
+from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import BARE, ObservedReport
 
 _SHOWN: Final = 8
 """Names of program files that are shown."""
-_LIST: Final = "to list what it would execute, use `refold show LOG --effects`"
+_LIST: Final = "to list its tool calls, use `refold show LOG --effects`"
 DIFFERENT: Final = "{} of the recorded folder, which COMMAND may run, not as in yours"
 
 
@@ -92,19 +93,19 @@ def _looking(
     copying: Any,
     *,
     is_sure: bool,
-    told: Callable[[Any], str] = _effects_text,
+    text_of: Callable[[Any], str] = _effects_text,
 ) -> dict[str, Any]:
     """Return a session's callbacks for printing, and for showing a record before it runs.
 
-    `told` returns the text about it. A record that this machine is not known to have made runs only
+    `text_of` describes it. A record that this machine is not known to have made runs only
     in a sandbox, unless the user is sure; at a terminal, people are asked.
 
-    Raises (when it looks): UsageError: there is no sandbox, or the person refuses.
+    Raises (when it looks): UsageError: no sandbox is available, or the person refuses.
     """
 
     def review(shown: Any, head: str) -> None:
         record: ObservedRecord = getattr(shown, "served", shown)
-        if said := told(shown):
+        if said := text_of(shown):
             output.note((said, "yellow"))
         known, is_asked = proxy_module("recorded_here"), proxy_module("command").is_typed_at()
         if known.is_trusted(log, head):
@@ -178,7 +179,7 @@ def resume_foreign(
     """Run an interrupted command again; ask unanswered requests, and report the result."""
     with opened_log(log) as opened:
         copying = options.get("copying")
-        way = _looking(log, opened, copying, is_sure=is_sure, told=str)
+        way = _looking(log, opened, copying, is_sure=is_sure, text_of=str)
         resumed = sessions().resume_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         different = [_placed(one, opened) for one in resumed.different]
@@ -246,7 +247,7 @@ def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **o
     with opened_log(log) as opened:
         way = {"look": review, "write": lambda _content: None}
         found = list(sessions().failed_answers(opened.path, command, **way, **options))
-    rows: list[list[output.Part]] = [["answer to", "what the command makes of its failure"]]
+    rows: list[list[output.Part]] = [["answer to", "the command's reaction to its failure"]]
     rows += [[one.where, str(one)] for one in found]
     answers = [one.as_json() for one in found]
     document = {"log": output.shown_path(log), "fault": options["fault"], "answers": answers}
@@ -294,3 +295,29 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     for note in report.notes:
         if not (is_fine and note.startswith(BARE)):
             output.note((note if is_fine else f"note: {note}", "yellow"))
+
+
+_CHARS = 120
+"""Of the arguments of a tool call."""
+
+
+def show_effects(log: OpenedLog) -> int:
+    """Print the tool calls of a record, and the program files that differ from the user's."""
+    record = read_record(log.path) if is_observed(log.path) else None
+    found, programs = NO_EFFECTS, tuple[str, ...]()
+    if record is not None:
+        found = effects_of(record, proxy_module("bookends").here())
+        programs = programs_of(log.path, record)
+
+    def describe() -> None:
+        output.line(str(found) if record else "the replay of a program does not execute tool calls")
+        for each in found.calls:
+            arguments = compact(each.arguments, _CHARS)
+            output.line(f"  {each.tool} {arguments}  ({each.conversation}, {each.call})")
+        if programs:
+            output.line(DIFFERENT.format(words.counted(len(programs), "program file")))
+        for name in programs:
+            output.line(f"  {name}")
+
+    document = {"log": output.shown_path(log.given), **found.as_json(), "programs": [*programs]}
+    return output.answer(document, describe)

@@ -1,0 +1,8 @@
+"""Commands that judge logs, and programs by their logs.
+
+verify        whether logs are intact and complete
+sign          a signature beside a log
+replay        a program or a command, run again
+replay_many   … for many logs, in processes
+diff          two runs compared
+"""

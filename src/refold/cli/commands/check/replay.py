@@ -1,0 +1,351 @@
+"""`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12).
+
+One log is described in full here, also with live outcomes (§12.10); many in `replay_many`.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refold.api import drift
+from refold.cli.arguments.foreign import (
+    Foreign,
+    OfPrograms,
+    WithCommand,
+    command_given,
+    parts_of,
+    replay_options,
+)
+from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
+from refold.cli.arguments.loading import import_from_here, is_plain, programs_of
+from refold.cli.arguments.logs import (
+    OpenedLog,
+    file_option,
+    json_option,
+    limit_option,
+    opened_log,
+    started,
+)
+from refold.cli.arguments.outputs import output_option
+from refold.cli.arguments.rehearsals import replayed, run_of
+from refold.cli.arguments.run_names import RUNS, one_run
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, MISSING
+from refold.engine.errors import RefoldError
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import tree
+from refold.page.output_files import OutputFile
+from refold.proxy.http.turns import OnMiss, Pace
+from refold.replay.audit.verify import verify
+from refold.replay.bulk.processes import Schedule
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
+from refold.replay.difference.excuses import IGNORED_SHOWN
+from refold.replay.explain.junit import junit_xml
+from refold.replay.index.standing import standing_text
+from refold.replay.partial.drift_report import DriftReport
+from refold.replay.reexecute.report import ReplayReport
+from refold.replay.testing.selfcheck import Watched, watched
+
+
+@click.command("replay", cls=WithCommand)
+@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
+@click.option(
+    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True, cls=OfPrograms,
+    help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
+    "the program of their name, or the one given with NAME=.",
+)  # fmt: skip
+@click.option(
+    "--live", "all_live", is_flag=True, cls=OfPrograms,
+    help="Ask tools, models and subagents live, except for those with a source of their own, and "
+    "compare each result with the log.",
+)  # fmt: skip
+@live_options()
+@click.option(
+    "--compare", "rules", metavar="NAME=RULE", multiple=True, cls=OfPrograms,
+    help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
+    "exact, text, subset or numbers:0.01.",
+)  # fmt: skip
+@click.option(
+    "--twice", is_flag=True, cls=OfPrograms,
+    help="With live calls: run twice, and count differences between both runs as noise.",
+)  # fmt: skip
+@limit_option(
+    ("jobs", "timeout"), "jobs: number of logs to replay at the same time, by default one per "
+    "processor; timeout: seconds for each log, which is then reported as `timed out`.", OfPrograms,
+)  # fmt: skip
+@click.option(
+    "--tripwire", is_flag=True, cls=OfPrograms,
+    help="List lines that read clocks, randomness, environment, files or sockets directly.",
+)  # fmt: skip
+@replay_options
+@file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
+@click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
+@output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
+@click.option(
+    "--volatile", metavar="RULE", multiple=True,
+    help="Do not compare a part, tool:fetch/arguments/ts; with -- COMMAND, also text that matches, "
+    "text:REGEX, files, file:GLOB, the order of adjacent user messages that begin like "
+    "order:REGEX, or the order of the output, output:words, output:lines, output:letters, or "
+    "output:ignore.  Lists "
+    "what it ignored.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    logs: tuple[Path, ...],
+    programs: tuple[str, ...],
+    is_all: bool,
+    limits: dict[str, Any],
+    junit: OutputFile | None,
+    tripwire: bool,
+    on_miss: OnMiss,
+    pace: Pace,
+    into: Path | None,
+    all_live: bool,
+    rules: tuple[str, ...],
+    twice: bool,
+    foreign: Foreign,
+    live: Live,
+) -> int:
+    r"""Run a recorded program again with the recorded results, and compare.
+
+    Only the program is executed, without tools, models and child processes.  Every request, and
+    the end of every run, has to match the log.
+
+    Refold does not import code that a log names, so pass the program, unless it is a built-in
+    one.
+
+    LOG can also be a folder, to replay all root logs below it, and can be repeated.  Several
+    logs, or one LOG with --limit or --junit, are replayed in separate processes.
+
+    With --live, --model or a live --source, the program runs again with live outcomes, and each
+    call is compared with the log: it can be the same, new or missing, or have a different result or
+    different arguments.  Differences that may have been caused by an earlier changed result are
+    marked as consequent.
+
+    With -- COMMAND, LOG is a log of `refold record`: the command runs again, and its requests are
+    answered from the log.  It runs in a copy of the recorded folder, and in a sandbox without a
+    network if `bwrap` works here.  It executes the recorded tool calls, so if somebody else
+    recorded LOG, look at them first with `refold show LOG --effects`.  A LOG that was not recorded
+    on this machine is refused without a sandbox; at a terminal, Refold asks before it replays one
+    in a sandbox.  --yes skips both.
+
+    Examples:
+      refold replay runs/demo.jsonl
+      refold replay runs/audit.jsonl --program audit.py:audit
+      refold replay runs/audit.jsonl --program app.audit:main \
+             --tools app.tools:TOOLS --json
+      refold replay runs/audit.jsonl --program audit.py:audit --tripwire
+      refold replay runs --program audit.py:audit --junit replay.xml
+      refold replay answer.jsonl --model openai:gpt-4.1
+      refold replay audit.jsonl --program app.py:audit --tools app:TOOLS \
+             --live --source model=recorded --compare search=text --twice
+      refold replay runs/agent.jsonl -- python agent.py
+      refold replay runs old.refold --limit jobs=4 --limit timeout=60 \
+             --program audit=app.audit:main --program survey.py:survey
+
+    Live tools with the effect `changes` run only with --yes; otherwise, a call
+    that matches the log gets its recorded result.
+
+    Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a damaged
+    log · 4 a live run needs a result that was not recorded.  For several logs,
+    the worst: 3, 1 (diverged, timed out), 70 (a fault), 2 (program needed,
+    refused), 0.
+    """
+    again = command_given()
+    is_live = all_live or not live.is_all_recorded
+    if len(logs) == 1 and (again is not None or is_live or tripwire):
+        logs = (one_run(logs[0]),)
+    is_one = len(logs) == 1 and not logs[0].is_dir()
+    if again is not None:
+        if not is_one:
+            raise click.UsageError("with -- COMMAND, replay one log at a time")
+        from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
+
+        how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
+        how |= {"junit": junit, "is_sure": live.may_change, "copying": foreign.copying()}
+        return replay_foreign(logs[0], again, **how, **foreign.passed())
+    import_from_here(None, *programs)
+    volatile = parts_of(foreign.volatile)
+    if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
+        option = "live calls need" if is_live else "--tripwire needs"
+        raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")
+    if not is_live and (rules or twice or into):
+        option = "--compare" if rules else "--twice" if twice else "--into"
+        raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
+    given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
+    if is_one and not (limits or (junit and not is_live)):
+        with opened_log(logs[0]) as opened:
+            program = _program_for(programs, opened)
+            if not is_live:
+                return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
+            sources = live_of(opened, program, "live" if all_live else "recorded", live)
+            way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
+            return _replay_live(opened, program, sources, junit, rules, **way)
+    from refold.cli.commands.check import replay_many  # noqa: PLC0415 - one log needs no processes
+
+    given["programs"] = _by_name(programs, logs)
+    schedule = Schedule(jobs=limits.get("jobs"), timeout_seconds=limits.get("timeout"))
+    return replay_many.tell(replay_many.replay_many(logs, given, schedule), junit, is_all=is_all)
+
+
+def _replay_one(
+    log: OpenedLog,
+    program: str | None,
+    given: dict[str, Any],
+    *,
+    is_all: bool,
+    tripwire: bool,
+) -> int:
+    """Re-execute one log in this process, and report in full."""
+    run_of(log, program)
+
+    def again() -> ReplayReport:
+        return replayed(log, program, **given)
+
+    seen = watched(again) if tripwire else None
+    report = seen.report if seen else again()
+    if report.identical:  # no run is called so whose log does not verify (CONTRACT.md §14.9)
+        for damage in verify(log.path).damage:
+            if damage.what != TORN_TAIL:
+                raise damage.as_error()
+
+    def tell() -> None:
+        describe(report, is_all=is_all)
+        _describe_findings(seen)
+
+    found = [finding.as_json() for finding in seen.findings] if seen else None
+    document = log.named(report.as_json(), "divergences")
+    document |= {"log": output.shown_path(log.given), "findings": found}
+    return output.answer(document, tell, _code(report))
+
+
+def _describe_findings(seen: Watched | None) -> None:
+    """Print the findings of the tripwire: each place, and its replacement."""
+    if seen is None:
+        return
+    if not seen.findings:
+        output.line("the program did not bypass run")
+    else:
+        places = words.counted(len(seen.findings), "place")
+        output.line((f"{places} where the program bypassed run", "yellow"))
+    for finding in seen.findings:
+        output.lines(f"  {finding}")
+    if seen.report.ends_early:
+        output.line("  unfinished logs are replayed in separate processes, which are not watched")
+
+
+def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
+    """Return programs by the names of their logs; a single one for one log matches any name."""
+    if len(logs) == 1 and logs[0].is_file() and is_plain(programs):
+        with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
+            return {started(log.path).program: programs[0]}
+    return programs_of(programs)
+
+
+def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
+    """Return the program that was named for this log: a single one matches any name."""
+    if is_plain(programs):
+        return programs[0]
+    return programs_of(programs).get(started(log.path).program)
+
+
+def describe(report: ReplayReport, *, is_all: bool = False) -> None:
+    """Print a report: no differences, or the differences and their likely cause."""
+    if report.identical:
+        entries = words.counted(report.entries, "entry", "entries")
+        runs = words.counted(report.children, "child run")
+        ran = f"tool calls executed: {report.tools_executed}"
+        output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
+        if report.ends_early:
+            records = words.counted(len(report.ends_early), "log")
+            is_root = report.log.name in report.ends_early and report.log.is_file()
+            how = f" ({standing_text(report.log)})" if is_root else ""
+            output.line(f"  {records} without an end{how}: identical up to that point")
+        for each in report.not_compared:
+            output.line((f"  not compared: {each}", "yellow"))
+        _describe_ignored(report, is_all=is_all)
+        return
+    damaged = sum(each.category == "log_damaged" for each in report.divergences)
+    if damaged:
+        output.line((f"{words.counted(damaged, 'log')} damaged", "bold red"))
+    if diverged := len(report.divergences) - damaged:
+        output.line((f"{words.counted(diverged, 'run')} diverged", "bold red"))
+    every = (f"\n{each.in_full()}" for each in report.divergences)
+    for text in every if is_all else cause_texts(report.causes, CAUSES_SHOWN):
+        output.lines(text)
+    if not is_all and (len(report.causes) > CAUSES_SHOWN or any(e.follows for e in report.causes)):
+        output.line()
+        output.line((ALL_HINT, "dim"))
+    _describe_ignored(report, is_all=is_all)
+
+
+def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
+    """Print the volatile paths without a place, and the differences that a rule ignored."""
+    for each in report.unmatched:
+        output.line((f"note: {each}", "yellow"))
+    if not report.ignored_count:
+        return
+    values = words.counted(report.ignored_count, "value")
+    output.line((f"ignored: {values} that changed", "yellow"))
+    shown = report.ignored if is_all else report.ignored[:IGNORED_SHOWN]
+    for one in shown:
+        output.lines(f"  {one}")
+    rest = report.ignored_count - len(shown)
+    if rest:
+        output.line((f"  … and {rest} more{'' if is_all else ': to list them, add --all'}", "dim"))
+
+
+def _code(report: ReplayReport) -> int:
+    if report.identical:
+        return FINE
+    is_damaged = any(each.category == "log_damaged" for each in report.divergences)
+    return DAMAGED if is_damaged else DIFFERS
+
+
+def _replay_live(
+    log: OpenedLog,
+    program: str | None,
+    given: LiveOptions,
+    junit: OutputFile | None,
+    rules: Sequence[str],
+    **way: Any,
+) -> int:
+    """Run a log again with live outcomes, in the `way` that `refold.drift` takes, and report it.
+
+    A call can be the same, new or missing, or have a different result or different arguments.
+    Differences that may have been caused by an earlier changed result are marked as consequent.
+    """
+    compare = dict(pair(each, "--compare") for each in rules)
+    with output.stdout_kept(), output.progress(f"running {log.given} again"):
+        report = drift(log.path, program, **given.passed(), compare=compare, **way)
+    if junit is not None:
+        junit.write(junit_xml([report.junit()]))
+    code = MISSING if report.missing else DIFFERS if report.drifted else FINE
+    document = report.as_json() | {"log": output.shown_path(log.given)}
+    return output.answer(document, lambda: _describe_live(report, log), code)
+
+
+def _describe_live(report: DriftReport, log: OpenedLog) -> None:
+    """Print a report; name the tools whose calls are the same because the record answered them."""
+    output.lines(str(report))
+    for options in [one.options for one in report.missing if one.options][:1]:
+        output.hint(f"to let it run, add {options}")
+    if report.sources.may_change:
+        return
+    offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]
+    changing = {
+        offer["name"]
+        for offer in offers
+        if offer["effect"] == "changes"
+        and not offer.get("delegates")
+        and report.sources.tool.get(offer["name"], report.sources.tools) == "live"
+    }
+    served = [row.name for row in report.calls if row.verdict == "same" and row.kind == "tool"]
+    kept = [name for name in sorted(changing) if name in served]
+    if kept:
+        names = ", ".join(f"{name} ({served.count(name)})" for name in kept)
+        output.hint(f"not run, recorded results used instead: {names}; to run them, add --yes")

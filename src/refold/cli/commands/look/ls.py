@@ -1,0 +1,291 @@
+"""`refold ls`: the recorded runs of a folder (CONTRACT.md §14.10)."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+
+from refold.cli.arguments.logs import json_option, opened_log
+from refold.cli.arguments.run_list import moment, orphans, runs_of
+from refold.cli.arguments.run_names import PLACE, RUN
+from refold.cli.output import output, words
+from refold.cli.output.entries import compact
+from refold.cli.output.listed import ListedRun
+from refold.cli.output.pages import HelpPage
+from refold.engine.errors import LogError, UsageError
+from refold.engine.events.outcome import Status
+from refold.engine.log.descriptors import holding
+from refold.engine.log.names import SUFFIX
+from refold.replay.difference.pointer_diff import few
+from refold.replay.index.kept_folds import KeptFolds, cache_folder, keeping
+from refold.replay.index.standing import STANDINGS
+from refold.store.place import StoredRun
+
+
+def _tokens(run: ListedRun) -> int:
+    return run.usage.input_tokens + run.usage.output_tokens if run.usage else 0
+
+
+def _cost(run: ListedRun) -> int:
+    return (run.usage and run.usage.cost_usd_micros) or 0
+
+
+_SORTS: Final[dict[str, Callable[[ListedRun], int]]] = {
+    "cost": _cost, "tokens": _tokens, "time": lambda run: run.duration_ms or 0,
+}  # fmt: skip
+_SHOWN: Final = 3
+_UNSET: Final = (False, "", ())
+_STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
+
+
+@click.command("ls", cls=HelpPage)
+@click.argument("places", metavar="[LOG|DIR|URL]…", type=PLACE, nargs=-1)
+@click.option("--tree", "is_tree", is_flag=True, help="Show forks below their origins.")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice(_STATUSES),
+    metavar="STATUS",
+    help=f"Only runs with this status; can be repeated. One of {', '.join(_STATUSES)}.",
+)
+@click.option(
+    "--since",
+    callback=moment,
+    metavar="TIME",
+    help="Only runs that started since: 2026-01-31, 12h, 7d.",
+)
+@click.option(
+    "--notable", "is_notable", is_flag=True,
+    help="Only runs in which `refold show --notable` finds something; slow, because it reads "
+         "entire logs.",
+)  # fmt: skip
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Only the N newest of the runs found."
+)
+@click.option(
+    "--text",
+    default="",
+    help="Only runs with this in input, output, error, label, path or program.",
+)
+@click.option(
+    "--sort", type=click.Choice(list(_SORTS)), help="Show those with the most last; prints a sum."
+)
+@click.option(
+    "--diff", "other", type=RUN, metavar="LOG",
+    help="Compare with this run, in a table with calls, tokens, cost, time, changed files and the "
+    "first difference; reads entire logs.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    places: tuple[Path | StoredRun, ...],
+    is_tree: bool,
+    status: tuple[str, ...],
+    since: float | None,
+    text: str,
+    last: int | None,
+    is_notable: bool,
+    sort: str | None,
+    other: Path | None,
+) -> int:
+    """List runs, newest last: the root runs of folders (by default runs/), or single ones.
+
+    A run without an end is `running`, `waits_for_you` (a person must answer) or
+    `broke_off`.
+
+    Examples:
+      refold ls
+      refold ls /var/log/agents --json
+      refold ls --status failed --since 7d
+      refold ls --tree                forks below their origins
+      refold ls runs tests/old.refold --sort cost
+      refold ls runs --diff runs/first.jsonl
+      refold ls s3://bucket/audits    the runs of a store, by name
+
+    Exit code: 0 listed · with --diff: 1 differences · 3 a log or a large text is
+    missing or damaged, as standard error reports, and is not in its row's sums.
+    """
+    if any(isinstance(each, StoredRun) for each in places):
+        asked = (is_tree, status, since, text, is_notable, last, sort, other)
+        return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
+    paths, advice = _places(places)
+    if other is not None or is_notable:  # a log is listed, searched or compared, and read once
+        click.get_current_context().with_resource(holding())
+    where = few([*map(output.shown_path, paths)], _SHOWN)
+    with output.progress(f"reading {where}"), keeping(KeptFolds(cache_folder())):
+        listed = runs_of(paths, is_whole=bool(text))
+        found = [each for each in listed if _is_asked_for(each, status, since, text)]
+        found = [each for each in found if _is_notable(each)] if is_notable else found
+        found = sorted(found, key=_SORTS[sort]) if sort else found
+        found = found[-last:] if last else found
+        folders = filter(Path.is_dir, paths)
+        lost = [output.shown_path(path) for folder in folders for path in orphans(folder)]
+    if other is not None:
+        from refold.cli.commands.look.ls_diff import ls_diff  # noqa: PLC0415 - reads entire logs
+
+        return ls_diff([each.path for each in found], other)
+    unread = _unreadable(listed) - _unreadable(found)
+    if unread:
+        files = words.counted(unread, "file")
+        output.hint(
+            f"{files} could not be read, and may belong here: to list them, use --status unreadable"
+        )
+
+    def describe() -> None:
+        widths = _widths(found)
+        for each, branch in _lineage(found) if is_tree else ((each, "") for each in found):
+            _print(each, branch, *widths, sort or "")
+        if sort:
+            _print_sums(found)
+        if listed and not found:
+            output.line(f"no run matches ({len(listed):,} in {where})")
+        elif not found:
+            output.line(f"no runs in {where}; {advice}")
+        for name in lost:
+            output.line((f"{name} is missing, but other files of its run exist", "yellow"))
+        if lost:
+            output.line((f"`{output.command('rm', lost[0])}` removes them", "dim"))
+
+    runs = [each.as_json() for each in found]
+    document = {"places": [*map(output.shown_path, paths)], "runs": runs, "orphans": lost}
+    return output.answer(document, describe)
+
+
+def _places(places: Iterable[Path | StoredRun]) -> tuple[list[Path], str]:
+    """Return the places, by default `runs`, and the advice where nothing is found.
+
+    Raises:
+        UsageError: one does not exist.
+    """
+    paths = [Path(str(each)) for each in places] or [Path("runs")]
+    is_here = any(Path().glob(f"*{SUFFIX}"))
+    advice = "`refold ls .` lists those here" if is_here else "`refold demo` records a first run"
+    for each in paths:
+        if not each.exists():
+            raise UsageError(f"{output.shown_path(each)}: no such log or folder; {advice}")
+    return paths, advice
+
+
+def _stored(places: Sequence[Path | StoredRun], *, is_filtered: bool) -> int:
+    """List the runs of a store, by name."""
+    (folder, *rest) = places
+    if is_filtered or rest or not isinstance(folder, StoredRun):
+        raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
+    from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
+    from refold.store.pull import stored  # noqa: PLC0415 - the same
+
+    names = [folder.name] if folder.name else []
+    return tell_moved(stored(folder.url, names), folder.url, 0, "listing")
+
+
+def _unreadable(runs: Iterable[ListedRun]) -> int:
+    return sum(each.status == "unreadable" for each in runs)
+
+
+def _is_notable(run: ListedRun) -> bool:
+    """Return whether a run, or one below it, is notable, by its logs."""
+    if run.status == "unreadable":
+        return False
+    from refold.replay.run.opened_run import OpenedRun  # noqa: PLC0415 - few look for them
+
+    try:
+        with opened_log(run.path) as opened:
+            nodes = [each.node for each in OpenedRun(opened.path).agents]
+    except LogError as error:
+        output.complain(f"{run.log} cannot be searched: {error}")
+        return False
+    unread = sum(node.log_state in ("missing", "damaged", "foreign") for node in nodes)
+    if unread:
+        output.hint(f"{run.log}: {words.counted(unread, 'log')} of it cannot be searched")
+    return any(node.notable for node in nodes)
+
+
+def _lineage(found: list[ListedRun]) -> Iterator[tuple[ListedRun, str]]:
+    """Yield runs with the beginnings of their lines, each below the run that it was forked from."""
+    from refold.cli.output.trees import branches  # noqa: PLC0415 - few ask for the tree
+
+    known = {each.nonce for each in found if each.nonce}
+    below: dict[str, list[ListedRun]] = {}
+    for each in found:
+        below.setdefault(each.origin if each.origin in known else "", []).append(each)
+    waiting = [(each, "", "") for each in reversed(below.get("", []))]
+    while waiting:
+        each, lead, under = waiting.pop()
+        yield each, lead
+        if each.nonce:
+            waiting += reversed(branches(below.pop(each.nonce, []), under))
+
+
+_LOG_WIDTH: Final = 36
+"""Cells of the column of logs at most; a longer name moves what is behind it."""
+
+
+def _widths(found: list[ListedRun]) -> tuple[int, int]:
+    """Return the widths of the columns for the status and the log."""
+    logs = (len(each.log) for each in found)
+    status = max((len(output.status(each.status)[0]) for each in found), default=0)
+    return status, max((width for width in logs if width <= _LOG_WIDTH), default=0)
+
+
+def _print(found: ListedRun, branch: str, status: int, log: int, sort: str) -> None:
+    """Print a run on one line, whose first columns fit 80 cells: a terminal may cut off the rest.
+
+    A run that is sorted has its cost, tokens or time before its log.
+    """
+    started = (found.started or "(no time)").replace("T", " ")[:16]
+    word, style = output.status(found.status, found.standing)
+    amount = {
+        "cost": lambda: words.dollars(_cost(found)) if _cost(found) else "-",
+        "tokens": lambda: f"{_tokens(found):,}",
+        "time": lambda: words.seconds(found.duration_ms or 0),
+    }
+    took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"
+    output.line(
+        branch,
+        (f"{started:<16}  ", "dim"),
+        (f"{word:<{status}}", style),
+        (f"  {amount[sort]():>10}" if sort else "", "bold"),
+        f"  {found.log:<{log}}",
+        (f"  {found.who or '?'}", "bold"),
+        "".join(f"  {name}={value}" for name, value in found.labels.items()),
+        (f"  {found.error}", "red") if found.error else "",
+        f"  forked at entry {found.forked['at']} ·" if found.forked else " ",
+        f" {words.counted(found.entries, 'entry', 'entries')}",
+        (" · matched", "yellow")
+        if found.guarantee
+        else f" · {words.counted(max(0, found.runs - 1), 'run')} below",
+        (f" · {found.failed_children} failed", "red") if found.failed_children else "",
+        (f" · {found.refused} refused by default limits", "yellow") if found.refused else "",
+        took,
+        f" · {found.input}" if found.input not in ("", "null") else "",
+        f" · {', '.join(found.models)}" if found.models else "",
+        f" · {words.spent(found.usage, found.priced)}" if found.usage else "",
+        (f"  {words.size(found.bytes)}", "dim"),
+        cut=True,
+    )
+
+
+def _print_sums(found: list[ListedRun]) -> None:
+    """Print what runs took together, and how many had no known cost."""
+    tokens, cost = sum(map(_tokens, found)), sum(map(_cost, found))
+    took = words.seconds(sum(each.duration_ms or 0 for each in found))
+    unknown = sum(bool(_tokens(each)) and not _cost(each) for each in found)
+    more = f" ({words.counted(unknown, 'run')} without a known cost)" if unknown else ""
+    runs = words.counted(len(found), "run")
+    line = f"{runs}: {words.counted(tokens, 'token')}, {words.dollars(cost)}{more}, {took}"
+    output.line((line, "bold"))
+
+
+def _is_asked_for(run: ListedRun, status: tuple[str, ...], since: float | None, text: str) -> bool:
+    labels = [f"{name}={value}" for name, value in run.labels.items()]
+    whole = [compact(each, sys.maxsize) for each in run.texts] if text else []
+    told = "\n".join(
+        [run.log, run.program, run.status, run.standing, run.who, *labels, *whole]
+    ).lower()
+    return (
+        (not status or run.status in status)
+        and (since is None or run.wall_us >= since * 1_000_000)
+        and text.lower() in told
+    )

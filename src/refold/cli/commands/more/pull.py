@@ -1,0 +1,48 @@
+"""`refold pull`: bring runs out of a shared store (CONTRACT.md §4.8)."""
+
+from pathlib import Path
+
+import click
+
+from refold.cli.arguments.logs import LOG, heads_option, json_option
+from refold.cli.arguments.moving import tell_moved
+from refold.cli.arguments.run_names import PLACE
+from refold.cli.output import output
+from refold.cli.output.pages import HelpPage
+from refold.engine.log.names import SUFFIX
+from refold.store.place import StoredRun
+
+
+@click.command("pull", cls=HelpPage)
+@click.argument("store", metavar="URL", type=PLACE)
+@click.argument("runs", metavar="[RUN]…", nargs=-1)
+@click.option(
+    "--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Output folder."
+)
+@click.option("--large", is_flag=True, help="Also copy runs of more than 4 GiB.")
+@heads_option
+@json_option
+def command(
+    *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, large: bool, heads: str
+) -> int:
+    """Copy runs from a shared store to a folder; by default, all of them.
+
+    Each run is verified before it gets its name, so a damaged run or an interrupted transfer does
+    not leave any files behind.  Nothing is overwritten.
+
+    Examples:
+      refold pull s3://bucket/audits audit.jsonl
+      refold pull s3://bucket/audits/audit.jsonl --to /tmp/audits
+      refold pull s3://bucket/audits            all of its runs
+
+    Exit code: 0 all runs are here · 2 a run was refused, because another file has
+    its name or because it does not exist · 3 a run is damaged in the store.
+    """
+    from refold.store.pull import pull  # noqa: PLC0415 - not for help pages
+
+    if isinstance(store, Path):
+        raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
+    names = [*([store.name] if store.name else []), *runs]
+    named = list(dict.fromkeys(name.removesuffix(SUFFIX) + SUFFIX for name in names))
+    moved = pull(store.url, named, folder, heads=heads, large=large)
+    return tell_moved(moved, store.url, len(named), "pulling")

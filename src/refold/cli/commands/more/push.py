@@ -1,0 +1,55 @@
+"""`refold push`: put runs into a shared store (CONTRACT.md §4.8)."""
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from refold.cli.arguments.logs import heads_option, json_option
+from refold.cli.arguments.moving import listed_contents, tell_moved
+from refold.cli.arguments.run_names import PLACE, RUNS
+from refold.cli.output import output
+from refold.cli.output.pages import HelpPage
+from refold.store.place import StoredRun
+
+
+@click.command("push", cls=HelpPage)
+@click.argument("runs", metavar="RUN…", type=RUNS, nargs=-1, required=True)
+@click.argument("store", metavar="URL", type=PLACE)
+@heads_option
+@click.option(
+    "--files", "has_files", is_flag=True,
+    help="Add the files of recorded folders, and list them first.",
+)  # fmt: skip
+@json_option
+def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, has_files: bool) -> int:
+    """Copy runs to a shared store, each completely or not at all.
+
+    RUN is the log of a root run, or a folder, to push all root logs below it.  Nothing in a store
+    is overwritten: runs that are already there are skipped, and a different run with the same
+    name is refused.  To continue an interrupted push, run it again.
+
+    Examples:
+      refold push runs/audit.jsonl s3://bucket/audits
+      refold push runs s3://bucket/audits --heads s3://elsewhere/heads
+      refold push runs file:///mnt/shared/audits --json
+
+    Credentials come from the environment (AWS_ACCESS_KEY_ID …).
+
+    Exit code: 0 all runs are in the store · 2 a run was refused, because another
+    run has its name or because it is running · 3 a run is damaged or has no end.
+    """
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - not for help pages
+    from refold.store.push import push  # noqa: PLC0415 - the same
+
+    if isinstance(store, Path) or store.name:
+        raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
+    logs = find_logs(runs)
+    with contextlib.ExitStack() as left:
+
+        def objects(log: Path) -> list[Path]:
+            return listed_contents(log, left) or []
+
+        found = push(logs, store.url, heads=heads, objects=objects if has_files else None)
+        moved = ((log.name, each) for log, each in found)
+        return tell_moved(moved, store.url, len(logs), "pushing")

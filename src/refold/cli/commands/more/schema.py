@@ -1,0 +1,29 @@
+"""`refold schema`: describe the documents of `--json` and the lines of a log."""
+
+import click
+
+from refold.cli.output import output
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import HelpPage
+from refold.cli.schema.documents import DOCUMENTS, schema
+
+
+@click.command("schema", cls=HelpPage)
+@click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
+@click.option("--json", "as_json", is_flag=True, help="Print the list of names as JSON.")
+def command(*, name: str | None, as_json: bool) -> int:
+    """Print the JSON schema NAME, or list all schemas.
+
+    Examples:
+      refold schema
+      refold schema replay
+      refold schema event > event.schema.json
+    """
+    if name is not None:
+        output.document(schema(name))
+    elif as_json:
+        output.document({each: title for each, (title, _) in DOCUMENTS.items()})
+    else:
+        rows: list[list[output.Part]] = [[each, title] for each, (title, _) in DOCUMENTS.items()]
+        output.table([["name", "describes"], *rows])
+    return FINE

@@ -1,0 +1,216 @@
+"""`refold run`: run an agent that a file defines, and record it."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from refold.cli.arguments.loading import load_tools
+from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
+from refold.cli.arguments.running import (
+    config_option,
+    model_option,
+    root_option,
+    run_limit_option,
+    run_models,
+    runner_option,
+)
+from refold.cli.output import output, people, words
+from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.pages import HelpPage
+from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
+from refold.cli.output.recorded import answer
+from refold.engine.errors import InvalidDefError
+from refold.engine.events.limits import Limits
+from refold.engine.runners.recording import record
+from refold.engine.secrets.redaction import narrowed
+from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.configuration.config import load_config
+from refold.tools.configuration.prepared_run import prepare_run, session_for
+
+
+def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path) -> Path:
+    """Refuse a program: many take this command for the one that runs them."""
+    file = agent.name.partition(":")[0]
+    if file.endswith(".py"):
+        raise click.UsageError(
+            f"{agent} is not an agent file (AGENT.md). To run a script that calls "
+            f"refold.record, use `python {file}`; for any other script, `refold "
+            f"record -- python {file}`"
+        )
+    return agent
+
+
+@click.command("run", cls=HelpPage)
+@click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
+@click.option("--task", help="Task of the agent; use - for standard input.")
+@model_option
+@runner_option
+@log_option
+@label_option
+@root_option
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True,
+    callback=lambda _context, _option, given: ",".join(given),
+    help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
+    "for agents without a list of tools.  They can be delegation tools.",
+)  # fmt: skip
+@run_limit_option
+@config_option
+@click.option(
+    "--ask", is_flag=True,
+    help="Answer the run's questions at this terminal, instead of suspending it.",
+)  # fmt: skip
+@click.option(
+    "--dry-run", is_flag=True,
+    help="Only report the agent of a file, or those of a folder, and problems.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    agent: Path,
+    task: str | None,
+    specs: tuple[str, ...],
+    runner: str,
+    log: Path | None,
+    labels: dict[str, str],
+    root: Path,
+    tools: str,
+    limits: dict[str, Any],
+    config: Path | None,
+    ask: bool,
+    dry_run: bool,
+) -> int:
+    """Run the agent in AGENT.md, with the tools that it names, and record it.
+
+    API keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …) and are not
+    written to the log.
+
+    Examples:
+      refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
+      refold run AGENT.md --task - --model openai:llama3:8b < task.txt
+      refold run AGENT.md --task "try it" --model scripted:replies.yaml
+      refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
+      refold run .claude/agents --dry-run      reports problems of agent files
+
+    Exit code: 0 completed · 1 --dry-run found a problem, or no agent · 5 not
+    completed, but recorded.  To continue a run that waits for a person, use
+    `refold resume`.
+    """
+    if not agent.exists():
+        raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
+    own = load_tools(tools)
+    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
+    if dry_run:
+        return run_dry(agent, known)
+    if task is None:
+        raise click.UsageError("pass --task, or --dry-run to check the agent's file")
+    project = load_config(config or Path(), known_tools=known)
+    given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
+    for note in given.notes:
+        output.note(note)
+    models = run_models(given, project, specs)
+    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
+    progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")
+    with output.stdout_kept(), progress:
+        recording = record(
+            "agent",
+            given.input,
+            log=log,
+            tools=given.tools,
+            models=models,
+            session=session_for(given.tools),
+            runner=runner,
+            limits=given.limits.narrowed(Limits(**limits)),
+            labels=labels,
+            redaction=narrowed(project.redaction, *names) if project.redaction else None,
+            volatile=project.volatile,
+            ask=people.ask if ask else None,
+        )
+    again = ""
+    if recording.questions:
+        from refold.cli.arguments.hints import Given, next_line  # noqa: PLC0415 - few runs ask
+        from refold.cli.commands.record.resume import until_answered  # noqa: PLC0415 - the same
+
+        more = Given(tools=tools, agent=agent, model=specs, root=root, config=config)
+        if ask:
+            recording = until_answered(recording, attrs.evolve(more, ask=True))
+        again = next_line("resume", recording.log, more)
+    return answer(recording, again=again)
+
+
+def _task(task: str) -> str:
+    if task != "-":
+        return task
+    text = sys.stdin.read().strip()
+    if not text:
+        raise click.UsageError("--task -: standard input is empty")
+    return text
+
+
+def run_dry(place: Path, known_tools: tuple[str, ...]) -> int:
+    """Print the agent of a file, or those of a folder, and their problems."""
+    document = checked(place, known_tools)
+    return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
+
+
+def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
+    """Return the contents of a file or of a folder.
+
+    Raises:
+        InvalidDefError: not a folder.
+    """
+    found: tuple[AgentDef, ...] = ()
+    problems: list[InvalidDefError] = []
+    if not place.is_file():
+        loader = AgentLoader(place, known_tools=known_tools)
+        found, problems = loader.discover_agents(), [*loader.skipped]
+    if not found and (place.is_file() or (place / FILE_NAME).is_file()):
+        found, problems = _its_own(place, known_tools, problems)
+    agents = tuple(
+        PrintedAgent(
+            id=agent.id,
+            name=agent.name,
+            description=agent.description,
+            model=agent.model_spec,
+            tools=agent.tools,
+        )
+        for agent in found
+    )
+    told = tuple(
+        AgentProblem(id=error.agent, path=output.shown_path(error.path), reason=error.reason)
+        for error in problems
+    )
+    ok = bool(agents) and not told
+    return CheckedAgents(folder=output.shown_path(place), ok=ok, agents=agents, problems=told)
+
+
+def _its_own(
+    place: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
+) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
+    """Return the agent of this file or folder, and its problems, or those of the agents below.
+
+    Other texts beside it are not agents.
+    """
+    try:
+        agent = load_agent(place, known_tools=known_tools)
+    except InvalidDefError as error:
+        return (), [error, *problems]
+    return (agent,), [each for each in problems if Path(each.path).parent != place]
+
+
+def _describe(found: CheckedAgents) -> None:
+    for agent in found.agents:
+        output.line((agent.id, "green"), f"  {agent.description}")
+    for problem in found.problems:
+        output.line((problem.id, "bold red"), f"  {problem.reason}")
+        output.line((f"  {problem.path}", "dim"))
+    if not found.agents and not found.problems:
+        output.line(f"no agents in {found.folder}: expected NAME/AGENT.md or NAME.md")
+        return
+    said = words.counted(len(found.agents), "agent")
+    output.line((f"{said}, {words.counted(len(found.problems), 'problem')}", "dim"))

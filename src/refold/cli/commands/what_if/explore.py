@@ -1,0 +1,160 @@
+"""`refold explore`: does another order of completion, or another result, change a run?
+
+It prints the findings of `replay.what_if.explore`; those of results are printed by
+`explore_results`. Rules: CONTRACT.md §12.8, §12.9.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.api import explore
+from refold.cli.arguments.foreign import (
+    Foreign,
+    OfCommands,
+    OfPrograms,
+    WithCommand,
+    command_given,
+    explore_options,
+    is_given,
+)
+from refold.cli.arguments.loading import program_option, tools_option
+from refold.cli.arguments.logs import json_option
+from refold.cli.arguments.rehearsals import rehearsed
+from refold.cli.arguments.run_names import RUN
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
+from refold.replay.what_if.explore import ORDERS
+from refold.replay.what_if.order_report import FINDINGS_SHOWN, ExploreReport
+
+_OF_ORDERS: Final = ("orders", "timers", "is_all")
+
+
+@click.command("explore", cls=WithCommand)
+@click.argument("log", type=RUN)
+@program_option
+@tools_option
+@click.option(
+    "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",
+    cls=OfPrograms,
+    help="Maximum number of orders; those nearest to the recorded one first.",
+)  # fmt: skip
+@click.option(
+    "--timers", is_flag=True, cls=OfPrograms,
+    help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
+)  # fmt: skip
+@click.option(
+    "--all", "is_all", is_flag=True, cls=OfPrograms,
+    help="List all of the different ends, not just the first few.",
+)  # fmt: skip
+@click.option(
+    "--results", "are_results", is_flag=True, cls=OfPrograms,
+    help="Change recorded results, instead of their order.",
+)  # fmt: skip
+@click.option(
+    "--only", metavar="TEXT", default="",
+    help="With --results or -- COMMAND: only calls whose name or arguments contain TEXT.",
+)  # fmt: skip
+@explore_options
+@click.option(
+    "--fault", cls=OfCommands, metavar="CODE", default="http_500",
+    help="How answers fail, http_400 to http_599 or cut; by default http_500.",
+)  # fmt: skip
+@click.option("--yes", "is_sure", cls=OfCommands, is_flag=True, help="Do not ask.")
+@json_option
+def command(
+    *,
+    log: Path,
+    program: str | None,
+    orders: int,
+    timers: bool,
+    is_all: bool,
+    tools: str,
+    are_results: bool,
+    only: str,
+    foreign: Foreign,
+    fault: str,
+    is_sure: bool,
+) -> int:
+    r"""Run a recorded program with different orders of completion, or different results.
+
+    Concurrent work can finish in any order.  This command delivers the recorded results in
+    different orders, without running tools or models.  If an order changes the output, it looks
+    for the smallest reordering that does so.  An order is abandoned at a call without a recorded
+    result, because nobody knows how the run would continue.
+
+    With --results, each recorded result, model answer and generated value in turn is replaced by
+    a different one of its type, with everything else as recorded.
+
+    With -- COMMAND, LOG is a log of `refold record`.  The command runs once for each recorded
+    answer, in a copy of the recorded folder, and that answer fails.  The report shows what the
+    command does until its first new request: ask again, go on, or give up.
+
+    Examples:
+      refold explore runs/audit.jsonl --program audit.py:audit
+      refold explore runs/audit.jsonl --program audit.py:audit --timers
+      refold explore runs/audit.jsonl --program audit.py:audit \
+             --orders 5000 --json
+      refold explore runs/audit.jsonl --program audit.py:audit --results
+      refold explore answer.jsonl --results --only read_file
+      refold explore agent.jsonl --fault http_429 -- python agent.py
+
+    Findings:
+      an order changes the output     the output differs, or the run fails
+      … leads to a call never made    the log has no result for a call
+      shows                           a result changes the output
+      steers                          a result changes a later request
+      nothing                         a result changes neither
+
+    Exit code: 0 every order ends as recorded, or all results were tried
+               1 an order ends differently, or the program differs from its log
+               4 only calls that were never recorded · 3 the log has no end.
+    """
+    again = command_given()
+    if again is not None:
+        from refold.cli.commands.foreign_runs import sensitivity_foreign  # noqa: PLC0415 - wire formats
+
+        way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
+        return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
+    context = click.get_current_context()
+    if are_results:
+        for name in _OF_ORDERS:
+            if is_given(context, name):
+                option = f"--{name.removeprefix('is_')}"
+                raise click.UsageError(f"{option} is for orders: omit it with --results")
+        from refold.cli.commands.what_if.explore_results import explore_results  # noqa: PLC0415 - if asked
+
+        return explore_results(log, program, tools, only=only)
+    if only:
+        raise click.UsageError("--only needs --results")
+    tried = [0]
+    report, opened = rehearsed(
+        explore, log, program, tools,
+        said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
+        orders=orders, timers=timers,
+        on_order=lambda number: tried.__setitem__(0, number),
+    )  # fmt: skip
+    document = opened.named(report.as_json())
+    return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
+
+
+def describe(report: ExploreReport, *, is_all: bool = False) -> None:
+    """Print how many orders were tried, and what each other end takes."""
+    is_clear = report.identical and report.is_exhaustive and not report.left_out()
+    style = "green" if is_clear else "bold red" if report.changes else "bold yellow"
+    output.line((f"{report.where}: {report.headline()}", style))
+    for line in report.left_out():
+        output.line((f"  {line}", "yellow"))
+    for finding in report.findings[: None if is_all else FINDINGS_SHOWN]:
+        output.line()
+        output.lines(str(finding))
+    if report.rest() and not is_all:
+        output.line()
+        output.line((f"{report.rest()}: to list them, add --all", "dim"))
+
+
+def _code(report: ExploreReport) -> int:
+    if report.changes:
+        return DIFFERS
+    return FINE if report.identical else MISSING
