@@ -7,7 +7,7 @@ those that only read or delegate; `write_file` and `run_command` must be named.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,7 @@ from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profil
 from refold.tools.configuration.config import Config
 from refold.tools.contract.policy import with_companions
 from refold.tools.contract.tool_types import with_approval
-from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.dispatch_subagents import subagents_tool
 from refold.tools.delegation.shipped import MAKERS
-from refold.tools.delegation.spawn import spawn_tools
-from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
 from refold.tools.files.commands import run_command_tool, write_file_tool
 from refold.tools.files.file_tools import NAMES, file_tools
 
@@ -253,16 +248,10 @@ class _Shelf:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
-        makers: dict[str, Callable[[], tuple[Tool, ...]]] = {
-            **MAKERS,
-            "subagent": self._subagent,
-            "subagent_dispatch": self._dispatching,
-            "dispatch_subagent": self._prompting,
-            "dispatch_subagents": lambda: (subagents_tool(**self.children), *planning_tools()),
-            "spawn": self._spawning,
-        }
         shipped: list[Tool] = [*file_tools(self.root), write_file_tool(self.root)]
-        shipped += [tool for make in makers.values() for tool in make()]
+        for name, make in MAKERS.items():
+            options = self._options(name)
+            shipped += () if options is None else make(**options, **self.children)
         if self._names("run_command"):
             shipped.append(self._command())
         has = {tool.name: tool for tool in (*shipped, *self.own.values()) if self._may(tool.name)}
@@ -299,14 +288,28 @@ class _Shelf:
             return "set tools.spawn.enabled in refold.yaml"
         return "there is no other agent"
 
-    def _subagent(self) -> tuple[Tool, ...]:
-        return (subagent_tool(enabled=self.config.allows("subagent"), **self.children),)
-
-    def _spawning(self) -> tuple[Tool, ...]:
-        folder = self.config.folder
-        workspace = "" if folder == Path() else os.fspath(folder)
-        pool = self.config.default_pool
-        return spawn_tools(self.spawn, workspace=workspace, default_pool=pool, **self.children)
+    def _options(self, name: str) -> dict[str, Any] | None:
+        """Return the options of a kind of delegation in this project; `None` without the kind."""
+        config = self.config
+        match name:
+            case "subagent":
+                return {"enabled": config.allows(name)}
+            case "spawn":
+                workspace = "" if config.folder == Path() else os.fspath(config.folder)
+                pool = config.default_pool
+                return {"settings": self.spawn, "workspace": workspace, "default_pool": pool}
+            case "dispatch_subagent":
+                agents = self._discovered()[0] if self._names(name) else ()
+                return {"prompts": agent_prompts(self._without_own(agents))}
+            case "subagent_dispatch":
+                if config.agents is None and not self._names(name):
+                    return None
+                agents, skipped = self._discovered()
+                self.others[:] = self._without_own(agents)
+                own = {"caller": self.agent.id, "agents": agents, "skipped": skipped}
+                return own if self.others else None
+            case _:
+                return {}
 
     def _loader(self) -> AgentLoader:
         """Return the other agents: of the configured folder, else of the nearest one."""
@@ -324,19 +327,6 @@ class _Shelf:
 
     def _without_own(self, agents: Iterable[AgentDef]) -> list[AgentDef]:
         return [one for one in agents if one.id != self.agent.id]
-
-    def _dispatching(self) -> tuple[Tool, ...]:
-        if self.config.agents is None and not self._names("subagent_dispatch"):
-            return ()
-        agents, skipped = self._discovered()
-        self.others[:] = self._without_own(agents)
-        tool = dispatch_tool(self.agent.id, agents, skipped, SharedContext(**self.children))
-        return () if tool is None else (tool,)
-
-    def _prompting(self) -> tuple[Tool, ...]:
-        agents = self._discovered()[0] if self._names("dispatch_subagent") else ()
-        prompts = agent_prompts(self._without_own(agents))
-        return (dispatch_subagent_tool(prompts=prompts, **self.children),)
 
     def _command(self) -> Tool:
         if not self.config.commands:

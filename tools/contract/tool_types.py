@@ -214,6 +214,8 @@ class KernelTool(Value):
     empty if one can. Asked before the run begins."""
     tell: Tell | None = None
     """Formats a result for the model; without it, the model gets text unchanged, others as JSON."""
+    approval: bool = False
+    """Whether a person is asked before each call."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)
@@ -244,8 +246,6 @@ class DelegationTool(KernelTool):
     """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
     handler: Handler
     """`async def handler(run, arguments)`; returns the result, JSON."""
-    approval: bool = False
-    """Whether a person is asked before each call."""
     stands_in: bool = False
     """Whether a replay made it, as the log offered it: it knows no program but ours."""
     measured: tuple[str, ...] = ()
@@ -343,8 +343,11 @@ def with_approval(tool: Tool) -> Tool:
     found = tool.reference
     how = attrs.asdict(found) if found is not None else None
     asking = Reference(__name__, "approving", {"tool": how}) if how is not None else None
-    if isinstance(tool, DelegationTool):
-        return attrs.evolve(tool, approval=True, reference=asking)
+    given: Any = tool
+    if isinstance(given, KernelTool):  # a subclass may be made of other arguments
+        kind: Any = DelegationTool if isinstance(given, DelegationTool) else type(given)
+        same = {each.name: getattr(given, each.name) for each in attrs.fields(kind) if each.init}
+        return kind(**same | {"approval": True, "reference": asking})  # type: ignore[no-any-return]  # of that kind
     if not isinstance(tool, FunctionTool):
         raise ToolRefused(tool.name, "approval", "neither a function nor a delegation tool")
     return tool.approving(asking)

@@ -264,11 +264,6 @@ def build_dispatch_subagents_tool(
     return subagents_tool(isolation_level=isolation_level, accepts_overrides=accepts_overrides)
 
 
-def with_planning() -> tuple[PromptTool, ...]:
-    """Return the tool as it is without configuration, and the planning tools."""
-    return (dispatch_subagents, *planning_tools())
-
-
 dispatch_subagents: Final = build_dispatch_subagents_tool()
 
 

@@ -119,6 +119,12 @@ def call_ends(
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
 
 
+def note_of(error: str | None, *, timed_out: bool = False, duration_ms: int = 0) -> dict[str, Json]:
+    """Return the members of the note `<tool> ends`, by the error of a call; `None` for none."""
+    status = {"success": error is None, "timed_out": timed_out}
+    return {**status, "error": error, "duration_ms": duration_ms}
+
+
 # --- one call ----------------------------------------------------------------------------------
 
 
@@ -156,12 +162,9 @@ class ChildEnd:
     @property
     def note(self) -> dict[str, Json]:
         """The note for the log."""
-        return {
-            "success": self.outcome.ok,
-            "timed_out": self.outcome.status == "timed_out",
-            "error": self.error,
-            "duration_ms": self.outcome.duration_ms,
-        }
+        is_late, took_ms = self.outcome.status == "timed_out", self.outcome.duration_ms
+        noted = note_of(self.error, timed_out=is_late, duration_ms=took_ms)
+        return {**noted, "success": self.outcome.ok}
 
 
 @attrs.frozen
@@ -208,8 +211,8 @@ class ToolCall(Generic[R]):
 
 def failing(tool: str, task: Json, error: Exception | R, why: str, **details: Json) -> ToolCall[R]:
     """Return a call that starts nothing: it has this result, or raises this error."""
-    note = {"success": False, "timed_out": False, "error": why, "duration_ms": 0}
-    return ToolCall(tool=tool, task=task, details=details, render=lambda _: ToolAnswer(error, note))
+    answer = ToolAnswer(error, note_of(why))
+    return ToolCall(tool=tool, task=task, details=details, render=lambda _: answer)
 
 
 def answered(run: Any, asked: ToolCall[R] | R) -> R | Awaitable[R]:

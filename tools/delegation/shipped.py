@@ -18,21 +18,16 @@ from refold.engine.ports.ports import Policy, Program, Reference, Tool
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.plans import planning_tools
 from refold.tools.agents.profiles import SpawnProfile
 from refold.tools.agents.prompts import PromptRegistry
-from refold.tools.contract.policy import POLICIES
+from refold.tools.contract.policy import POLICIES, with_companions
 from refold.tools.contract.tool_types import DelegationTool, with_approval
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.dispatch_subagents import subagents_tool, with_planning
+from refold.tools.delegation.dispatch_subagents import subagents_tool
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import (
-    DispatchOptions,
-    SharedContext,
-    discovered,
-    dispatch_tool,
-    made_of,
-)
+from refold.tools.delegation.subagent_dispatch import DispatchOptions, discovered, made_of
 
 Kind = Literal["subagent", "dispatch_subagent", "dispatch_subagents", "subagent_dispatch", "spawn"]
 """The five kinds, by the name of the tool that starts a child."""
@@ -91,36 +86,25 @@ def subagents(
         if value not in (None, "") and kind not in kinds:
             expected = f"nothing for {kind}: it is an option of {' and '.join(kinds)}"
             raise OptionRefused("subagents", name, expected, shown(value))
-    common = {name: value for name, value in given.items() if value is not None}
-    match kind:
-        case "subagent":
-            return [subagent_tool(**common)]
-        case "dispatch_subagents":
-            return [subagents_tool(**common)]
-        case "spawn":
-            return [*spawn_tools(profiles={} if profiles is None else profiles, **common)]
-        case "dispatch_subagent":
-            return [_prompting(prompts, agents, common)]
-        case "subagent_dispatch":
-            return [_dispatching(agents, caller, common)]
+    options = {name: value for name, value in given.items() if value is not None}
+    if kind == "spawn":
+        options["profiles"] = {} if profiles is None else profiles
+    if kind == "dispatch_subagent":
+        options["prompts"] = _prompts(prompts, agents)
+    if kind == "subagent_dispatch":
+        known, skipped = _known(agents, caller)
+        options |= {"caller": caller, "agents": known, "skipped": skipped}
+    made, names = MAKERS[kind](**options), with_companions([kind])
+    return [tool for tool in made if tool.name in names]
 
 
-def _prompting(
-    prompts: PromptRegistry | None, agents: Agents | None, common: dict[str, Any]
-) -> Tool:
+def _prompts(prompts: PromptRegistry | None, agents: Agents | None) -> PromptRegistry:
     if prompts is None and agents is not None:
-        prompts = agent_prompts(_known(agents)[0])
+        return agent_prompts(_known(agents)[0])
     if not isinstance(prompts, PromptRegistry):
         expected = "a refold.tools.PromptRegistry, or agents=, for dispatch_subagent"
         raise OptionRefused("subagents", "prompts", expected, shown(prompts))
-    return dispatch_subagent_tool(prompts=prompts, **common)
-
-
-def _dispatching(agents: Agents | None, caller: str, common: dict[str, Any]) -> Tool:
-    known, skipped = _known(agents, caller)
-    made = dispatch_tool(caller, known, skipped, SharedContext(**common))
-    assert made is not None
-    return made
+    return prompts
 
 
 def _known(
@@ -157,14 +141,14 @@ _OWN: Final[Mapping[str, tuple[Kind, ...]]] = {
 """The kinds that have an option."""
 
 
-MAKERS: Final[Mapping[str, Callable[[], tuple[Tool, ...]]]] = {
-    "subagent": lambda: (subagent_tool(),),
-    "subagent_dispatch": lambda: (made_of(DispatchOptions()),),
-    "dispatch_subagent": lambda: (dispatch_subagent_tool(),),
-    "dispatch_subagents": with_planning,
+MAKERS: Final[Mapping[str, Callable[..., tuple[Tool, ...]]]] = {
+    "subagent": lambda **options: (subagent_tool(**options),),
+    "subagent_dispatch": lambda **options: (made_of(DispatchOptions.over(**options)),),
+    "dispatch_subagent": lambda **options: (dispatch_subagent_tool(**options),),
+    "dispatch_subagents": lambda **options: (subagents_tool(**options), *planning_tools()),
     "spawn": spawn_tools,
 }
-"""What makes the tools of a row without configuration, by the row's name."""
+"""What makes the tools of a row, by the row's name; without options, as shipped."""
 
 
 def shipped_tools() -> tuple[Tool, ...]:
@@ -203,7 +187,6 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         parameters=schema,
         handler=tool.delegate,
         effect=tool.effect,
-        approval=getattr(tool, "approval", False),
         tell=getattr(tool, "tell", None),
         measured=getattr(tool, "measured", ()),
         companions=POLICIES.get(name, ()),

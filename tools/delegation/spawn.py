@@ -40,6 +40,7 @@ from refold.tools.delegation.shared import (
     checked,
     failing,
     frame,
+    note_of,
     problems_in,
     texts_schema,
 )
@@ -48,13 +49,6 @@ _SPAWN, _AWAIT = SPAWN_TOOLS
 _ID_DIGITS: Final = 6
 JOB_IDS_MAX: Final = 1000
 """Ids that one call waits for; the answer repeats a job's text for each, the same id included."""
-_WELL: Final[dict[str, Any]] = {
-    "success": True,
-    "timed_out": False,
-    "error": None,
-    "duration_ms": 0,
-}
-"""The logged members of a successful call."""
 
 
 class JobStore:
@@ -219,7 +213,7 @@ def _started(run: Run, child: Child) -> ToolAnswer[str]:
     jobs = JobStore.of(run)
     job_id = job_id_of(child.run_id, jobs.all_job_ids())
     jobs.start(job_id, child)
-    return ToolAnswer(job_id, {**_WELL, "job_id": job_id}, (job_id,))
+    return ToolAnswer(job_id, note_of(None) | {"job_id": job_id}, (job_id,))
 
 
 def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Any]) -> Delegation:
@@ -270,7 +264,8 @@ async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
     ticket = call_begins(run, _AWAIT, None, job_ids=asked)
     ids = jobs.all_job_ids() if ids == ["*"] else ids
     outcomes = await jobs.await_jobs(ids)
-    call_ends(run, ticket, **_WELL, jobs={each: one.status for each, one in outcomes.items()})
+    statuses: Json = {each: one.status for each, one in outcomes.items()}
+    call_ends(run, ticket, **note_of(None), jobs=statuses)
     blocks = (_block(run, each, jobs.child(each)) for each in ids)
     return "\n\n".join(blocks) or "No jobs found."
 

@@ -64,6 +64,18 @@ class DispatchOptions(SharedContext):
     skipped: Mapping[str, str] = {}
     """Why a file was passed over, by the id that it would have had."""
 
+    @classmethod
+    def over(
+        cls,
+        agents: Iterable[AgentDef] = (),
+        skipped: Iterable[InvalidDefError] = (),
+        **options: Any,
+    ) -> "DispatchOptions":
+        """Return options with these agents, and the errors of files that define none."""
+        known = {agent.id: agent.as_json() for agent in agents}
+        reasons = {error.agent: error.reason for error in skipped}
+        return cls(agents=dict(sorted(known.items())), skipped=reasons, **options)
+
     @property
     def all(self) -> tuple[AgentDef, ...]:
         """The agents that there are."""
@@ -137,14 +149,9 @@ def dispatch_tool(
     context: SharedContext | None = None,
 ) -> DelegationTool | None:
     """Return the tool for already loaded agents; `None` if the caller is alone."""
-    known = {agent.id: agent.as_json() for agent in agents}
-    shared = attrs.fields(SharedContext)  # a host's context may have more
-    options = DispatchOptions(
-        **{field.name: getattr(context or SharedContext(), field.name) for field in shared},
-        caller=current_agent_id,
-        agents=dict(sorted(known.items())),
-        skipped={error.agent: error.reason for error in skipped},
-    )
+    shared = context or SharedContext()
+    given = {each.name: getattr(shared, each.name) for each in attrs.fields(SharedContext)}
+    options = DispatchOptions.over(agents, skipped, caller=current_agent_id, **given)
     return made_of(options) if options.others else None
 
 

@@ -19,6 +19,7 @@ from refold.tools.configuration.prepared_run import (
     session_for,
 )
 from tests.support.loops import for_each, table
+from tests.support.tool_ends import LEAST
 
 
 def lead_of(folder: Path, front: str, config: str = "") -> tuple[dict[str, Any], list[str], Limits]:
@@ -130,6 +131,22 @@ def test_a_named_tool_that_an_agent_does_not_get_is_noted(
 
 def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
     assert lead_of(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
+
+
+@pytest.mark.parametrize("kind", ["spawn", "dispatch_subagents", "dispatch_subagent"])
+def test_a_person_can_be_asked_before_any_delegation(kind: str, team: Path, tmp_path: Path) -> None:
+    lead_of(team, f"tools: [{kind}]\n", f"tools: {{approval: [{kind}]}}")
+    config = load_config(team)
+    given, tools, _ = prepare_run(team / "lead", task="go", root=team, config=config)
+    model = ScriptedModel([{"name": kind, "arguments": LEAST[kind]}, "done"])
+
+    recording = record(
+        "agent", given, log=tmp_path / "run.jsonl", tools=tools, model=model,
+        session=session_for(tools),
+    )  # fmt: skip
+
+    assert recording.status == "suspended"
+    assert len(recording.questions) == 1
 
 
 def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> None:
