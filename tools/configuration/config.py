@@ -37,7 +37,7 @@ from attrs.converters import optional
 
 from refold.engine.encoding.parameters import texts
 from refold.engine.encoding.strict import suggestion
-from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
+from refold.engine.errors import ConfigRefused, LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
@@ -165,7 +165,7 @@ class _Reading:
             limits=_limits,
             record=_caps,
             redaction=self.redaction,
-            volatile=_volatile,
+            volatile=lambda paths: paths.accepted(lambda: checked_volatile(paths.texts())),
         )
         tools, models = found.pop("tools", {}), found.pop("llm", None)
         if models is not None:  # else pools name models that are passed to `record`
@@ -214,10 +214,7 @@ class _Reading:
             tools=Setting.texts,
         )
         paths = member.at("paths")
-        try:
-            made = Redaction(**found)
-        except UsageError as error:
-            raise paths.refused(str(error)) from None
+        made = paths.accepted(lambda: Redaction(**found))
         self.check_tools(member.at("tools"), _exact(found.get("tools", ())))
         for key in found.get("paths", ()):
             kind, _, name = key.partition(":")
@@ -239,14 +236,6 @@ class _Reading:
 def _exact(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names without wildcards: only these must exist."""
     return tuple(name for name in names if "*" not in name)
-
-
-def _volatile(member: Setting) -> tuple[str, ...]:
-    paths = member.texts()
-    try:
-        return checked_volatile(paths)
-    except UsageError as error:
-        raise member.refused(str(error)) from None
 
 
 def _limits(member: Setting) -> Limits:

@@ -11,19 +11,20 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 import yaml
 
 from refold.engine.encoding.canonical import Json, check
 from refold.engine.encoding.strict import suggestion
-from refold.engine.errors import ConfigRefused, NotCanonical
+from refold.engine.errors import ConfigRefused, NotCanonical, UsageError
 from refold.engine.plain_files import plain_file
 
 TABLE: Final = ("tool", "refold")
 """The path of the configuration table in a `pyproject.toml`."""
 
+T = TypeVar("T")
 Lines = Mapping[str, int]
 """By dotted member, `tools.spawn.enabled`; 1-based."""
 
@@ -59,31 +60,36 @@ class Setting:
         """Return the error of a value of another type."""
         return self.refused(f"expected {what}, found {self.value!r:.60}")
 
+    def accepted(self, make: Callable[[], T], before: str = "") -> T:
+        """Return what `make` gives; its refusal is one of this value, with `before` in front."""
+        try:
+            return make()
+        except (UsageError, NotCanonical) as error:
+            raise self.refused(f"{before}{error}") from None
+
+    def _of(self, kind: type[T], what: str) -> T:
+        if type(self.value) is not kind:
+            raise self.expected(what)
+        return self.value
+
     def text(self) -> str:
         """Return the value, a text."""
-        if type(self.value) is not str:
-            raise self.expected("text")
-        return self.value
+        return self._of(str, "text")
 
     def flag(self) -> bool:
         """Return the value, true or false."""
-        if type(self.value) is not bool:
-            raise self.expected("true or false")
-        return self.value
+        return self._of(bool, "true or false")
 
     def texts(self, expected: str = "a list of strings") -> tuple[str, ...]:
         """Return the value, a list of texts."""
-        if type(self.value) is not list or not all(isinstance(one, str) for one in self.value):
+        if not all(isinstance(one, str) for one in self._of(list, expected)):
             raise self.expected(expected)
         return tuple(self.value)
 
     def plain(self) -> dict[str, Json]:
         """Return the value, an object of JSON."""
         found = {name: member.value for name, member in self.members().items()}
-        try:
-            check(found)
-        except NotCanonical as error:
-            raise self.refused(f"expected JSON: {error}") from None
+        self.accepted(lambda: check(found), "expected JSON: ")
         return found
 
     def members(self) -> dict[str, "Setting"]:

@@ -11,9 +11,9 @@ path. Pure. Rules: CONTRACT.md §16.9.
 from collections import Counter
 from typing import Any, Final
 
-from refold.engine.wire.parts.exchange import Asked
-from refold.engine.wire.parts.notation import call_of, held, is_offer, json_text, with_original
-from refold.engine.wire.parts.series import NO_LISTS, Lists
+from refold.engine.wire.parts.exchange import Asked, asked_with
+from refold.engine.wire.parts.notation import call_of, json_text, with_original
+from refold.engine.wire.parts.series import NO_LISTS, Lists, Series
 from refold.engine.wire.parts.texts import text_of
 
 API: Final = "generate"
@@ -77,14 +77,7 @@ def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
         found.append(message if is_plain else with_original(message, API, system))
     for turn in _joined(rest.pop("contents")):
         _take_turn(found, turn)
-    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
-    return Asked(
-        api=API,
-        model="",
-        messages=tuple(found),
-        parameters=held(rest),
-        tools=tuple(map(held, tools or [])),
-    )
+    return asked_with(API, rest, Series(found), NO_LISTS)
 
 
 def answer_of(before: tuple[dict[str, Any], ...], parts: list[dict[str, Any]]) -> dict[str, Any]:
