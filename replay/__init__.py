@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from refold.replay.audit.verify import LogReport as LogReport, Verification as Verification
     from refold.replay.audit.why import Cause as Cause
     from refold.replay.bulk.report import BulkReport as BulkReport, LogResult as LogResult
-    from refold.replay.compare.diff import LogDiff as LogDiff, LogDifference as LogDifference
+    from refold.replay.compare.log_diff import LogDiff as LogDiff, LogDifference as LogDifference
     from refold.replay.difference.pointer_diff import (
         Difference as Difference,
         differences as differences,

@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.document import Document
-from refold.engine.errors import (
-    ContentMissing,
-    EventMalformed,
-    FolderRefused,
-    GitFailed,
-    LogDamaged,
-    LogMissing,
-    LogUnsupported,
-)
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
@@ -195,7 +187,7 @@ def verify(
         check = _Check(log, bond)
         try:
             check.run()
-        except (LogMissing, LogUnsupported) as error:
+        except (errors.LogMissing, errors.LogUnsupported) as error:
             if not reports:
                 raise
             reports.append(_unread(log, error))
@@ -324,7 +316,7 @@ class _Check:
         try:
             for seq, offset, lines in read_lines(self._path):
                 self._take_lines(seq, offset, lines)
-        except LogDamaged as error:
+        except errors.LogDamaged as error:
             self._damage.append(Damage(*error.args))
             self._broken = error.what
         self._check_contents()
@@ -346,7 +338,7 @@ class _Check:
             if parts is not None and len(parts[3]) <= _DEEP and DOLLAR not in line:
                 try:  # noqa: SIM105 - `suppress` costs as much as all that it surrounds
                     event = structure(parts[0], loads(parts[3]))
-                except (ValueError, EventMalformed, LogUnsupported):
+                except (ValueError, errors.EventMalformed, errors.LogUnsupported):
                     pass  # `_parted` says what is wrong
             if event is None:
                 parts, event = self._parted(seq, offset, line)
@@ -393,10 +385,10 @@ class _Check:
             return parts, structure(kind, data)
         except BlobBroken as broken:
             self._add(seq + 1, offset, (broken.what, broken.expected, broken.found))
-        except EventMalformed as error:
+        except errors.EventMalformed as error:
             where = f"{kind} at {error.pointer or '(the data itself)'}: {error.expected}"
             self._add(seq + 1, offset, ("schema", where, error.found))
-        except LogUnsupported as error:
+        except errors.LogUnsupported as error:
             self._add(seq + 1, offset, ("unknown kind", error.expected, error.found))
             return parts, Extension(kind, data)  # so that it counts, and nothing else is blamed
         return None, None
@@ -415,7 +407,7 @@ class _Check:
         try:
             for entry in contents_named(read_entry(event.data)):
                 self._contents.setdefault(entry.digest, (seq, offset, entry))
-        except FolderRefused as error:
+        except errors.FolderRefused as error:
             wrong = "folder", f"{error.path}: {error.expected}", error.found
             self._add(seq + 1, offset, wrong)
 
@@ -436,7 +428,7 @@ class _Check:
         named = [entry for _, _, entry in self._contents.values()]
         try:
             missing = missing_contents(self._path, named, broken)
-        except (ContentMissing, GitFailed) as error:
+        except (errors.ContentMissing, errors.GitFailed) as error:
             self._add(1, 0, ("content unreadable", "packs that git takes in", error.why))
             return
         for entry, lost in missing:
@@ -604,9 +596,9 @@ class _Check:
         return attrs.evolve(report, tree_digest=tree)
 
 
-def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:
+def _unread(path: Path, error: errors.LogMissing | errors.LogUnsupported) -> LogReport:
     """Return the report of a child's log that is there, and cannot be read or judged."""
-    if isinstance(error, LogUnsupported):
+    if isinstance(error, errors.LogUnsupported):
         return _without_entries(path, "newer format", error.found, intact=False)
     return _without_entries(path, "child log unreadable", error.why)
 

@@ -15,18 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import (
-    EventMalformed,
-    LogDamaged,
-    LogError,
-    LogMissing,
-    LogNameRefused,
-    LogUnsupported,
-    ProgramNeeded,
-    ProgramNotFound,
-    RefoldError,
-    UsageError,
-)
+from refold.engine import errors
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, is_runs, log_path, without_children
 from refold.engine.log.pack import opened
@@ -76,10 +65,10 @@ def find_logs(
         elif path.exists():
             found[path] = None
         else:
-            raise LogMissing(str(path), "no such file or folder")
+            raise errors.LogMissing(str(path), "no such file or folder")
     if not found:
         where = ", ".join(map(str, given)) or "nothing given"
-        raise LogMissing(where, "no root logs in this folder or below")
+        raise errors.LogMissing(where, "no root logs in this folder or below")
     return without_children(found)
 
 
@@ -114,7 +103,7 @@ def program_for(log: Path, name: str, programs: Programs) -> Program | Reference
     if names_shipped(first_event(log)):
         return None
     given = ", ".join(map(repr, programs)) or "none"
-    raise ProgramNotFound(
+    raise errors.ProgramNotFound(
         name,
         "Refold never imports code that a log names; pass the program by this name (--program "
         f"{name}=module:name); given: {given}",
@@ -134,13 +123,13 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
             if is_observed(path):
                 return _watched(given, program)
             return _row(given, program, reexecute(path, program))
-    except (ProgramNeeded, ProgramNotFound) as error:
+    except (errors.ProgramNeeded, errors.ProgramNotFound) as error:
         return _bad(given, program, "program needed", error)
-    except (LogError, LogMissing, LogNameRefused) as error:
-        if isinstance(error, LogDamaged | LogUnsupported):
+    except (errors.LogError, errors.LogMissing, errors.LogNameRefused) as error:
+        if isinstance(error, errors.LogDamaged | errors.LogUnsupported):
             error.path = shown(given, Path(error.path))
         return _bad(given, program, "damaged", error)
-    except RefoldError as error:
+    except errors.RefoldError as error:
         return _bad(given, program, "refused", error)
     except Exception as error:  # noqa: BLE001 - one log's failure is no other's
         return _bad(given, program, "fault", error)
@@ -150,7 +139,9 @@ def _program_of(path: Path) -> str:
     first = next(read_entries(path))
     name = first.data.get("program")
     if first.kind != "run.started" or not isinstance(name, str):
-        raise EventMalformed(first.kind, "/program", "run.started, with a program", f"{name!a:.40}")
+        raise errors.EventMalformed(
+            first.kind, "/program", "run.started, with a program", f"{name!a:.40}"
+        )
     return name
 
 
@@ -200,9 +191,9 @@ def _watched(given: Path, program: str) -> LogResult:
 
 
 def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:
-    is_ours = isinstance(error, RefoldError)
+    is_ours = isinstance(error, errors.RefoldError)
     said = str(error) if is_ours else f"{type(error).__name__}: {error}"
-    category = "log_damaged" if isinstance(error, LogDamaged) else ""
+    category = "log_damaged" if isinstance(error, errors.LogDamaged) else ""
     message = " ".join(said.split())
     return LogResult(
         log=os.fspath(given), result=result, program=program, category=category, message=message
@@ -248,7 +239,7 @@ def replay_logs(
             told = tuple(rows[index] for index in range(len(logs)))
             return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
     if schedule.timeout_seconds is not None:
-        raise UsageError(
+        raise errors.UsageError(
             "timeout_seconds: this needs programs, tools and sessions that another process "
             "can import: define them at module level, or pass them as module:name or "
             "file.py:name"

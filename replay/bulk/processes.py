@@ -135,16 +135,16 @@ def in_processes(
         said = (ended.stdout.kept + ended.stderr.kept).decode(errors="replace")
         if not is_begun:
             raise NotBegun((said.strip() or ended.error or ended.how).splitlines()[-1])
-        printed = (printed + said)[:PRINTED_MAX]
-        if len(part) == 1 and answers.left:
+        printed, left = (printed + said)[:PRINTED_MAX], [*answers.waiting]
+        if len(part) == 1 and left:
             on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
         elif schedule.fail_fast and answers.is_bad:
-            parts.append(answers.left)
+            parts.append(left)
             for index in itertools.chain(*parts):
                 on_row(index, not_run(os.fspath(logs[index])).as_json())
             break
         else:
-            parts += reversed(pieces(answers.left))
+            parts += reversed(pieces(left))
     return printed
 
 
@@ -171,15 +171,9 @@ class _Answers:
         self.is_begun = False
         self.is_bad = False
         """Whether a log is known to be not identical."""
-        self._part = part
-        self._waiting = dict.fromkeys(part)
-        self._on_row = on_row
-        self._lines = _Lines()
-
-    @property
-    def left(self) -> list[int]:
-        """The logs without a result."""
-        return list(self._waiting)
+        self.waiting = dict.fromkeys(part)
+        """The logs without a result, as an ordered set."""
+        self._part, self._on_row, self._lines = part, on_row, _Lines()
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes, and hand on the rows that are whole."""
@@ -188,7 +182,7 @@ class _Answers:
                 self.is_begun = line == _BEGUN
                 continue
             index, row = json.loads(line)
-            del self._waiting[self._part[index]]
+            del self.waiting[self._part[index]]
             self.is_bad = self.is_bad or row["result"] in BAD
             self._on_row(self._part[index], row)
 
@@ -254,14 +248,10 @@ class _Helper:
         reply: int,
     ) -> None:
         self._logs: list[str] = envelope["logs"]
-        schedule = Schedule(**envelope["schedule"])
-        self._jobs = schedule.jobs or 1
-        self._is_fail_fast = schedule.fail_fast
-        self._timeout_seconds = schedule.timeout_seconds
-        self._reference = reference
-        self._execute = execute
-        self._request = request
-        self._reply = reply
+        self._schedule = schedule = Schedule(**envelope["schedule"])
+        self._jobs, self._timeout_seconds = schedule.jobs or 1, schedule.timeout_seconds
+        self._reference, self._execute = reference, execute
+        self._request, self._reply = request, reply
         self._waiting = deque(range(len(self._logs)))
         self._stopped = False
         self._forks: dict[int, _Fork] = {}
@@ -377,7 +367,7 @@ class _Helper:
     def _take_row(self, fork: _Fork, row: bytes, *, is_bad: bool) -> None:
         fork.began = time.monotonic()
         self._tell(fork.waiting.popleft(), row)
-        if self._is_fail_fast and is_bad:
+        if self._schedule.fail_fast and is_bad:
             self._stop()
 
     def _take_last(self, fork: _Fork, row: LogResult) -> None:

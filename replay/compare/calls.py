@@ -322,12 +322,8 @@ def _identified(kind: str, data: dict[str, Any]) -> tuple[str, str]:
 def _asked(kind: str, data: dict[str, Any]) -> Json:
     match kind:
         case "model.asked":
-            return {
-                "model": data.get("model"),
-                "added": data.get("added"),
-                "parameters": data.get("parameters"),
-                "new_conversation": data.get("base") == 0,
-            }
+            asked = {name: data.get(name) for name in ("model", "added", "parameters")}
+            return asked | {"new_conversation": data.get("base") == 0}
         case "value.drawn":
             return {name: data.get(name) for name in ("source", "name")}
         case _:

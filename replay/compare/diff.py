@@ -27,16 +27,6 @@ from refold.replay.difference.volatile import SPENT, without_places
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.folder import FileDifference
 
-__all__ = [
-    "ArgumentMode",
-    "DiffCategory",
-    "LogDiff",
-    "LogDifference",
-    "MatchMode",
-    "RunContext",
-    "diff",
-]
-
 DIFFERENCES_MAX: Final = 1_000
 """The default number of differences with details; more are only counted."""
 

@@ -9,15 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import (
-    ChildStopped,
-    ModelAbsent,
-    NotCanonical,
-    OutcomeMissing,
-    ToolAbsent,
-    UsageError,
-    ValueRefused,
-)
+from refold.engine import errors
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
@@ -90,10 +82,10 @@ def unless_missing(
     """Return the recording; `None` if an outcome was missing, which the supply notes."""
     try:
         return run_to_end(lambda host: recorder(request, host).record(), request.cancel)
-    except (NotCanonical, ValueRefused) as error:
+    except (errors.NotCanonical, errors.ValueRefused) as error:
         problem = f"an edited or stubbed result does not match its type: {error}"
-        raise UsageError(problem) from None
-    except (OutcomeMissing, ChildStopped):
+        raise errors.UsageError(problem) from None
+    except (errors.OutcomeMissing, errors.ChildStopped):
         if not supply.missing:
             raise
         return None
@@ -132,7 +124,7 @@ def check_given(started: RunStarted, again: Again) -> None:
         and sources.lets_run("tool", offer["name"], offer["effect"])
     ]
     if absent:
-        raise ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
+        raise errors.ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
     for name, full in started.models.items():
         if sources.lets_run("model", name) and name not in again.models:
-            raise ModelAbsent(name, full)
+            raise errors.ModelAbsent(name, full)

@@ -7,6 +7,7 @@ the place of a fork, the logs above it are only read.
 """
 
 import contextlib
+import itertools
 import os
 import shlex
 import shutil
@@ -18,18 +19,9 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import members_to_json
-from refold.engine.errors import (
-    ChildStopped,
-    Diverged,
-    EntryMissing,
-    ForkRefused,
-    LogExists,
-    OutcomeMissing,
-    RefoldError,
-    UsageError,
-)
 from refold.engine.events.call_key import key_in, run_and_call
 from refold.engine.events.events import ChildFinished, InputAsked, ToolCalled, ValueDrawn
 from refold.engine.events.outcome import Outcome
@@ -75,7 +67,7 @@ class Fork:
     """The new log; it does not exist if an outcome was missing before anything ran live."""
     recording: Recording | None
     """How it ended; `None` where an outcome was missing: the log stops there."""
-    missing: tuple[OutcomeMissing, ...]
+    missing: tuple[errors.OutcomeMissing, ...]
     unreached: tuple[str, ...] = ()
     """Call keys of edits that are not in the fork: it never asked for these."""
 
@@ -105,28 +97,22 @@ def forked(
         UsageError: an edit has a value of the wrong kind.
     """
     if at is not None and type(at) is not int:
-        raise UsageError(
-            "fork(log, at, program, into=…): expected the number of an entry as the "
-            f"second argument, found {at!r:.60}; without one, pass program=…"
-        )
+        expected = "expected the number of an entry as the second argument"
+        found = f"found {at!r:.60}; without one, pass program=…"
+        raise errors.UsageError(f"fork(log, at, program, into=…): {expected}, {found}")
     root = root_of(log)
     if failed:
         if at is not None or edits:
-            raise UsageError(
-                "fork(again='failed') finds its place itself: do not pass an entry or edits"
-            )
+            wrong = "finds its place itself: do not pass an entry or edits"
+            raise errors.UsageError(f"fork(again='failed') {wrong}")
         log, at = root, before_failure(root)
     changed = edits_in(log, members_to_json({**edits}), again.tools)
     source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     program = program_of(again.program, book.started)
     again = attrs.evolve(again, program=program)
-    origin = {
-        "nonce": book.started.nonce,
-        "head": last.hash,
-        "at": last.seq,
-        "edits": sorted(changed),
-    }
+    origin = {"nonce": book.started.nonce, "head": last.hash, "at": last.seq}
+    origin |= {"edits": sorted(changed)}
     events = {key: edit.event for key, edit in changed.items()}
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
     _check_free(into)
@@ -148,8 +134,8 @@ def forked(
             request = request_again(book, again, into, supply)
             try:
                 recording = unless_missing(request, supply, continued)
-            except ChildStopped as stopped:  # one that goes on does not do what is kept of it
-                if not supply.live or stopped.code == Diverged.__name__:
+            except errors.ChildStopped as stopped:  # it may not do what is kept of it
+                if not supply.live or stopped.code == errors.Diverged.__name__:
                     _check_copy(into, again)
                 raise
     unreached = changed.keys() - _calls(into)
@@ -187,9 +173,9 @@ def _check_free(log: Path) -> None:
     check_place(log)
     if os.path.lexists(log):
         refuse_if_locked(log)
-        raise LogExists(str(log))
+        raise errors.LogExists(str(log))
     if log.parent.is_dir() and (left := children(log)):
-        raise LogExists(str(min(left.values())), str(log))
+        raise errors.LogExists(str(min(left.values())), str(log))
 
 
 def _place(log: Path, root: Path, into: Path) -> Path:
@@ -210,7 +196,7 @@ def _check_copy(log: Path, again: Again) -> None:
         report.check()
     if report is None or report.children < len(tree(log)) - 1:
         problem = "the part before the fork cannot be re-executed with its children: fork earlier"
-        raise ForkRefused(str(log), problem)
+        raise errors.ForkRefused(str(log), problem)
 
 
 @contextlib.contextmanager
@@ -228,23 +214,21 @@ def _undone(
     """
     try:
         yield
-    except LogExists:
+    except errors.LogExists:
         raise
-    except Diverged as error:
+    except errors.Diverged as error:
         _remove(log, had_blobs=had_blobs)
         found = error.divergence
         own = root.with_name(root.stem + Path(found.log).name.removeprefix(log.stem))
         cause = "an edit changes the entries that are kept: fork earlier, or without `at` (--at)"
         cause = cause if edits else found.cause
-        raise Diverged(attrs.evolve(found, log=str(own), cause=cause)) from None
-    except RefoldError as error:
+        raise errors.Diverged(attrs.evolve(found, log=str(own), cause=cause)) from None
+    except errors.RefoldError as error:
         if not live:
             _remove(log, had_blobs=had_blobs)
         else:
-            error.add_note(
-                f"{log} contains the fork up to that point: to continue, use refold "
-                f"resume {shlex.quote(str(log))}"
-            )
+            command = f"refold resume {shlex.quote(str(log))}"
+            error.add_note(f"{log} contains the fork up to that point: to continue, use {command}")
         raise
 
 
@@ -311,14 +295,10 @@ def edits_in(log: Path, edits: Mapping[str, Json], tools: Mapping[str, Tool]) ->
             result the return type of its tool.
     """
     run = first_event(log).path
-    for key in edits:
-        for above in edits:
-            if key.startswith(key_in(above, "")):
-                problem = (
-                    f"{key!r} is in the child {above!r}, whose outcome is also edited: edit "
-                    "only one of them"
-                )
-                raise ForkRefused(str(log), problem, dropped=key)
+    for key, above in itertools.permutations(edits, 2):
+        if key.startswith(key_in(above, "")):
+            both = f"{key!r} is in the child {above!r}, whose outcome is also edited"
+            raise errors.ForkRefused(str(log), f"{both}: edit only one of them", dropped=key)
     return {key_in(run, key): _edit(log, key, value, tools) for key, value in edits.items()}
 
 
@@ -335,17 +315,14 @@ def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, 
         return log, _entry(log, at)
     found = [(edit.log, edit.entry) for edit in edits]
     if not found:
-        keys = [
-            key
-            for key, asked in Book(log, unfinished_ok=True).requests.items()
-            if not asked.delegates
-        ]
+        asked = Book(log, unfinished_ok=True).requests.values()
+        keys = [one.call for one in asked if not one.delegates]
         options = ("--set", f"{keys[0]}=VALUE") if keys else ("--at", "0")
         problem = (
             "name an outcome to change, edits={KEY: VALUE}, or the last entry to keep, at=N "
             "(--set or --at on the command line)"
         )
-        raise ForkRefused(str(log), problem, options)
+        raise errors.ForkRefused(str(log), problem, options)
     while len({path for path, _ in found}) > 1:  # of the lowest run, its start in the one above
         lowest = max((path for path, _ in found), key=lambda path: path.name.count("."))
         found = [_start(path) if path == lowest else (path, entry) for path, entry in found]
@@ -361,7 +338,7 @@ def before_failure(log: Path) -> int:
     for entry in read_entries(log, torn_ok=True):
         if entry.kind == "child.finished" and entry.data["outcome"]["status"] != "completed":
             return entry.seq - 1
-    raise ForkRefused(str(log), "none of its children failed, so there is nothing to repeat")
+    raise errors.ForkRefused(str(log), "none of its children failed, so there is nothing to repeat")
 
 
 def _entry(log: Path, at: int) -> Entry:
@@ -373,7 +350,7 @@ def _entry(log: Path, at: int) -> Entry:
         if entry.seq == at:
             return entry
     if at >= 0 or count < -at:
-        raise EntryMissing(str(log), at, count)
+        raise errors.EntryMissing(str(log), at, count)
     return last[0]
 
 
@@ -396,7 +373,7 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
         number = Book(path, unfinished_ok=True).child_number(start)
         if number is None or not child_path(path, number).exists():
             problem = f"{key!r}: {start} did not start a child{_keys(path)}"
-            raise ForkRefused(str(path), problem)
+            raise errors.ForkRefused(str(path), problem)
         path = child_path(path, number)
     asked = None
     for entry in read_entries(path, resolve=True, torn_ok=True):
@@ -406,10 +383,11 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
         if isinstance(event, REQUESTS):
             asked, request = asked_of(event, call), event
         elif isinstance(event, ValueDrawn) and event.source in SEEDED:
-            raise ForkRefused(str(path), f"{key!r} follows from the seed, so it cannot be edited")
+            problem = f"{key!r} follows from the seed, so it cannot be edited"
+            raise errors.ForkRefused(str(path), problem)
         elif asked is not None and asked.delegates:
             problem = f"{key!r} is a delegation tool, which is program code: edit its child"
-            raise ForkRefused(str(path), problem)
+            raise errors.ForkRefused(str(path), problem)
         elif isinstance(event, ValueDrawn):
             return Edit(path, entry, (event.source, event.name), given(event, key, value))
         elif asked is not None and isinstance(event, OUTCOMES):
@@ -419,9 +397,8 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
                 question = Question(key=key, question=request.question, schema=request.schema)
             new = given(event, key, value, tool=tool, question=question)
             return Edit(path, entry, asked.name, new)
-    raise ForkRefused(
-        str(path), f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"
-    )
+    problem = f"no outcome in this log or its descendants has the key {key!r}{_keys(path)}"
+    raise errors.ForkRefused(str(path), problem)
 
 
 def _keys(log: Path) -> str:

@@ -71,13 +71,8 @@ def kept_record(
     whole_first = sorted(edits, key=lambda key: key != answers[key].call)
     anew = [key for key in whole_first if _edit(record, key, answers[key].call, edits[key])]
     _spell(record, {answers[key].call for key in anew})
-    origin = {
-        "nonce": record.started.nonce,
-        "head": record.head,
-        "at": last,
-        "edits": sorted(edits),
-    }
-    return KeptRecord(record, last, origin, whole.head)
+    origin = {"nonce": record.started.nonce, "head": record.head, "at": last}
+    return KeptRecord(record, last, origin | {"edits": sorted(edits)}, whole.head)
 
 
 def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:
@@ -86,9 +81,8 @@ def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:
         if not edited_at:
             keys = [turn.call for turn in record.turns if turn.answer is not None]
             problem = "name an answer to change, --set KEY=JSON, or the last entry to keep, --at N"
-            raise ForkRefused(
-                log, problem, ("--set", f"{keys[0]}=VALUE") if keys else ("--at", "0")
-            )
+            options = ("--set", f"{keys[0]}=VALUE") if keys else ("--at", "0")
+            raise ForkRefused(log, problem, options)
         return min(edited_at)
     found = record.entries + at if at < 0 else at
     if not 0 <= found < record.entries:
@@ -188,10 +182,8 @@ def _index(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
 
 def _with_arguments(answer: ModelAnswered, at: int, key: str, value: Json) -> ModelAnswered:
     if not isinstance(value, dict):
-        found = f"{value!r:.60}"
-        raise UsageError(
-            f"the edit of {key!r}: a tool call's arguments are an object, found {found}"
-        )
+        wrong = f"a tool call's arguments are an object, found {value!r:.60}"
+        raise UsageError(f"the edit of {key!r}: {wrong}")
     message = dict(answer.message or {})
     calls = [dict(call) for call in message["tool_calls"]]
     if at >= len(calls):

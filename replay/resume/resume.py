@@ -15,20 +15,8 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.children.unfinished import await_writer
-from refold.engine.errors import (
-    AnswerRefused,
-    AttemptsExhausted,
-    InDoubt,
-    LogError,
-    LogLocked,
-    LogMissing,
-    LogSealed,
-    ModelAbsent,
-    ProgramNotFound,
-    ToolAbsent,
-    UsageError,
-)
 from refold.engine.events.events import (
     ModelAnswered,
     RunFinished,
@@ -118,12 +106,11 @@ def resumed(
     standing = Standing(path)
     started = refuse_other_rules(path, refuse_observed(path, standing.started))
     if started.parent is not None:
-        raise UsageError(
-            f"{path} is the log of a child: resume its root, which also continues the child"
-        )
+        advice = "resume its root, which also continues the child"
+        raise errors.UsageError(f"{path} is the log of a child: {advice}")
     most = max_attempts or ATTEMPTS_MAX
     if standing.fold.attempts >= most and not people.answers:
-        raise AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
+        raise errors.AttemptsExhausted(str(path), standing.fold.attempts + 1, most)
     _check_decisions(path, people)
     chosen = runner or _recorded_runner(path)
     request = preflight(
@@ -156,7 +143,7 @@ def _vault(
     """
     lost = started.rules.get("redaction", {}).get("secrets", 0)
     if lost and not secrets:
-        raise UsageError(
+        raise errors.UsageError(
             f"the run was recorded with {lost} secrets (Redaction(secrets=…)), which "
             "are not in the log: pass them again, under any names: resume(log, "
             "secrets={name: value})"
@@ -175,14 +162,20 @@ class Continued(Recorder):
     """A recorder whose run begins as a re-execution."""
 
     def __init__(self, request: RunRequest, host: Host) -> None:
-        self._replayed = Replayed(
-            request.log,
-            tools=request.tools,
-            session=request.session,
-            successor=self._go_on,
-        )
-        _check_tools(self._replayed, request.tools)
-        _check_models(self._replayed, request.models)
+        """Read the log, and refuse to continue without a tool or model that it may ask for.
+
+        Raises:
+            ToolAbsent: lists the missing tools.
+            ModelAbsent: a model was not passed.
+        """
+        tools, session = request.tools, request.session
+        self._replayed = Replayed(request.log, tools=tools, session=session, successor=self._go_on)
+        started = self._replayed.started
+        if absent := [each["name"] for each in started.tools if each["name"] not in request.tools]:
+            raise errors.ToolAbsent(absent[0], "", tuple(absent[1:]))
+        for name, full in started.models.items():
+            if name not in request.models:
+                raise errors.ModelAbsent(name, full)
         self._has_writer = False
         self._is_fenced = False
         self._lock = threading.Lock()
@@ -235,7 +228,8 @@ class Continued(Recorder):
             session=request.session,
         )
         report.check()
-        raise UsageError(f"{request.log}: the program behaved differently on the second attempt")
+        problem = "the program behaved differently on the second attempt"
+        raise errors.UsageError(f"{request.log}: {problem}")
 
     def _go_on(self) -> World:
         """Become the kernel's world at the end of the record."""
@@ -254,7 +248,7 @@ class Continued(Recorder):
         """Yield a warning for each child whose program was edited after it had ended."""
         for child in self._replayed.children:
             path = child_path(self.request.log, child.number)
-            with contextlib.suppress(LogError, LogMissing, ProgramNotFound):
+            with contextlib.suppress(errors.LogError, errors.LogMissing, errors.ProgramNotFound):
                 started = first_event(path)
                 program = program_of(child.delegation.program, started)
                 recorded, now = (
@@ -303,13 +297,13 @@ class Continued(Recorder):
 
     def _handed(self) -> Handed:
         if self._is_fenced:
-            raise UsageError(f"{self.request.log} is closed")
+            raise errors.UsageError(f"{self.request.log} is closed")
         replayed, standing = self._replayed, Standing(self.request.log)
         effects, arrivals, doubts = self._decided(standing)
         resumed = LogWriter.resume(self.request.log, durability=self.request.durability)
         if resumed.writer.head != standing.head:
             resumed.writer.close()
-            raise LogLocked(str(self.request.log), None)  # somebody else went on meanwhile
+            raise errors.LogLocked(str(self.request.log), None)  # somebody else went on meanwhile
         self._has_writer = True
         cut = resumed.cut.as_json() if resumed.cut else None
         lines = standing.fold, standing.digest, standing.requests, standing.starts, standing.leaves
@@ -381,7 +375,7 @@ class Continued(Recorder):
             case CallTool(tool=tool, arguments=arguments):
                 if tool.effect == "changes" and key not in people.retry:
                     listed = f"{key}  {tool.name}({', '.join(arguments)})"
-                    raise InDoubt(str(self.request.log), (listed,), (key,))
+                    raise errors.InDoubt(str(self.request.log), (listed,), (key,))
                 return "retried", None
             case AskPerson():
                 return "answered" if key in people.answers else "asked", None
@@ -474,29 +468,7 @@ def _check_open(log: Path) -> None:
     if found.damage is not None:
         raise found.damage.as_error()
     if found.ended:
-        raise LogSealed(str(log))
-
-
-def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
-    """Refuse to continue without the tools that the program may call by name.
-
-    Raises:
-        ToolNeeded: names the missing tools.
-    """
-    absent = [name for offer in replayed.started.tools if (name := offer["name"]) not in given]
-    if absent:
-        raise ToolAbsent(absent[0], "", tuple(absent[1:]))
-
-
-def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
-    """Refuse to continue without the models that the program may ask.
-
-    Raises:
-        ModelAbsent: a model was not passed.
-    """
-    for name, full in replayed.started.models.items():
-        if name not in given:
-            raise ModelAbsent(name, full)
+        raise errors.LogSealed(str(log))
 
 
 def _check_decisions(log: Path, people: People) -> None:
@@ -511,14 +483,14 @@ def _check_decisions(log: Path, people: People) -> None:
     questions = {question.key: question for question in ends.questions}
     for key, answer in people.answers.items():
         if key not in questions:
-            raise AnswerRefused(key, ", ".join(questions) or "none", "")
+            raise errors.AnswerRefused(key, ", ".join(questions) or "none", "")
         check_answer(questions[key], answer)
     decided = people.retry | people.fail | people.results.keys()
     for key in sorted(decided):
         if key not in ends.unfinished:
             known = ", ".join(ends.unfinished) or "nothing is"
-            raise UsageError(f"nothing is in flight at {key!r}; known: {known}")
+            raise errors.UsageError(f"nothing is in flight at {key!r}; known: {known}")
     left = [doubt for doubt in ends.doubts if doubt.key not in decided]
     if left:
         keys = tuple(doubt.key for doubt in left)
-        raise InDoubt(str(log), tuple(map(str, left)), keys)
+        raise errors.InDoubt(str(log), tuple(map(str, left)), keys)

@@ -18,7 +18,9 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
-from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
+from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import LogDiff
+from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text

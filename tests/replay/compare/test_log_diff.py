@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 from syrupy.assertion import SnapshotAssertion
 
-from refold.replay.compare.diff import LogDiff, diff
-from refold.replay.compare.log_diff import LogDifference
+from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import LogDiff, LogDifference
 from refold.replay.difference.pointer_diff import Difference
 from tests.support.delegating import child, recorded
 

@@ -9,7 +9,8 @@ import pytest
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import LogDiff
 from tests.support.watched import Exchange, Message, record, result, says, system, talk, user
 
 EAT, WALK = "Find a place to eat", "Find a place to walk"

@@ -36,7 +36,8 @@ from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.programs.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.replay.audit.verify import verify
-from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import LogDiff
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode
 

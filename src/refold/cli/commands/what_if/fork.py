@@ -25,8 +25,8 @@ from refold.cli.output.printed import PrintedFork
 from refold.cli.output.recorded import code_of
 from refold.engine.errors import OutcomeMissing
 from refold.engine.log.names import fresh_path
-from refold.replay.compare.diff import LogDiff, diff
-from refold.replay.compare.log_diff import FORK_LINES
+from refold.replay.compare.diff import diff
+from refold.replay.compare.log_diff import FORK_LINES, LogDiff
 from refold.replay.resume.fork import Fork, edits_in
 from refold.replay.resume.open_ends import open_ends
 from refold.replay.run.tree_text import advice
