@@ -24,6 +24,7 @@ PARTIAL: Final = {
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",
     "refold.replay.bulk.processes.BAD": "the results that end with an exit code",
     "refold.replay.compare.observed_calls._OWN": "what a call alone differs in",
+    "refold.replay.difference.causes._GOT": "after the others, a run was given the same",
     "refold.engine.workspace.contents._IN_NO_TREE": "git has an object, or an entry, of the others",
     "refold.replay.run.opened_run._READ": "of the others no entry verifies",
     "refold.replay.explain.run_on._COMPLETED_BY": "a child is completed by its outcome",
@@ -32,7 +33,7 @@ PARTIAL: Final = {
     "refold.replay.partial.sources._PLACES": "a person is always asked",
     "refold.replay.reexecute.comparison._OF_RAISING": "the categories that raising can explain",
     "refold.replay.reexecute.comparison._OF_TIMERS": "the categories that a timer can explain",
-    "refold.replay.run.standing._UNKNOWN": "the states in which nothing is known",
+    "refold.replay.run.opened_run._UNKNOWN": "the states in which nothing is known",
     "refold.testing.refold_models.LIVE": "the modes that ask a model",
 }
 """Tables that are partial or mixed on purpose: what the words that they lack get."""

@@ -4,6 +4,7 @@ A comparator takes the recorded and the new result, and returns whether they cou
 `replay.partial.drift` calls them; the default is exact.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -73,11 +74,9 @@ def comparator(which: Comparator | str) -> Comparator:
     if which in _NAMED:
         return _NAMED[which]
     name, _, number = which.partition(":")
-    try:
-        if name == "numbers":
+    if name == "numbers":
+        with contextlib.suppress(ValueError):
             return numbers(float(number))
-    except ValueError:
-        pass
     raise UsageError(f"unknown rule {which!r}: expected exact, text, subset or numbers:0.01")
 
 

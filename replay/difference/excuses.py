@@ -137,18 +137,9 @@ class Excuses:
     def _list(self, one: Difference, rule: str, *, what: str, call: str, seq: int) -> None:
         self.count += 1
         if len(self.ignored) < IGNORED_MAX:
-            self.ignored.append(
-                Ignored(
-                    log=self._log,
-                    seq=seq,
-                    what=what,
-                    call=call,
-                    pointer=one.pointer,
-                    recorded=one.before,
-                    now=one.after,
-                    rule=rule,
-                )
-            )
+            told: dict[str, Any] = {"log": self._log, "seq": seq, "what": what, "call": call}
+            told |= {"pointer": one.pointer, "recorded": one.before, "now": one.after}
+            self.ignored.append(Ignored(**told, rule=rule))
 
 
 def _covers(path: str, what: str, pointer: str) -> bool:

@@ -58,15 +58,12 @@ def likely_cause(
     """
     if "program" in fingerprints:
         recorded, now = fingerprints["program"]
-        return (
-            f"the log was recorded from {recorded!r}, but {now!r} was run: pass the "
-            "recorded program"
-        )
+        said = f"the log was recorded from {recorded!r}, but {now!r} was run"
+        return f"{said}: pass the recorded program"
     if raised:
         return f"the program now raises an error that was not recorded: {raised}"
-    texts = [
-        (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
-    ]
+    changed = [one for one in diff if one.kind == "changed"]
+    texts = [(text_of_json(one.before), text_of_json(one.after)) for one in changed]
     for pattern, cause in _BY_LOOKS.items():
         if texts and all(pattern.search(a) and pattern.search(b) for a, b in texts):
             return cause

@@ -168,11 +168,8 @@ def _offered(
 
 def _digest_of(offers: Sequence[Mapping[str, Any]]) -> str:
     """Return the digest of a request that offers all the tools of the run."""
-    whole = [
-        {"name": offer["name"], "description": offer["description"], "parameters": offer["schema"]}
-        for offer in offers
-    ]
-    return digest.of_key(whole)
+    members = {"name": "name", "description": "description", "parameters": "schema"}
+    return digest.of_key([{k: offer[v] for k, v in members.items()} for offer in offers])
 
 
 def _cut(value: Json) -> str:

@@ -79,12 +79,7 @@ class Item:
 
     def as_json(self) -> dict[str, Any]:
         """Return {kind, name, call, arguments}."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "call": self.call,
-            "arguments": self.arguments,
-        }
+        return {name: getattr(self, name) for name in ("kind", "name", "call", "arguments")}
 
     def label(self) -> str:
         """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""

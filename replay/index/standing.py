@@ -30,11 +30,6 @@ ENDS: Final = frozenset({*COMPLETES, "effect.cancelled", "effect.late"})
 """Kinds after which a call or a question is open no more."""
 
 
-def standing(log: Path) -> OpenStatus:
-    """Return the status of the run of `log`, which has no end."""
-    return stood(log, question_of(log))[0]
-
-
 def standing_text(log: Path) -> str:
     """Return the standing of the run of `log` in words, on one line: `waits for you: May I?`."""
     return stood(log, question_of(log))[1]

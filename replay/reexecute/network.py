@@ -78,7 +78,8 @@ class NetworkWatch:
         Raises:
             OutsideLoop: it is not allowed.
         """
-        if threading.get_ident() in self._before or _is_ours():
+        is_ours = threading.current_thread().name.startswith("refold-")
+        if threading.get_ident() in self._before or is_ours:
             return
         where = _asked(event, arguments, self.allowed, self._refused)
         if where:
@@ -140,10 +141,6 @@ def _hook(
         watches[-1].judge(event, arguments)
     if (judge := judges.get(thread())) is not None:
         judge(event, arguments)
-
-
-def _is_ours() -> bool:
-    return threading.current_thread().name.startswith("refold-")
 
 
 def _asked(

@@ -174,7 +174,7 @@ class _Tree:
         elif answer.reached_end:
             self._add(ends_early=(again.log.name,), entries=scan(again.log).entries)
         else:
-            self._add(divergences=(attrs.evolve(_died(again, answer.how), when=again.when),))
+            self._add(divergences=(_died(again, answer.how),))
 
     def _replay_child(self, above: RunAgain, child: RunChild, replayed: Replayed) -> None:
         given, ended = child.delegation, replayed.logged.get(child.call)
@@ -224,13 +224,12 @@ def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
 
 
 def _died(again: RunAgain, how: str) -> Divergence:
+    cause = "the program ended its process, or stopped making progress, before the end of the "
     return Divergence(
         category="environment",
         where=" > ".join(again.names),
         log=str(again.log),
         now={"kind": "process", "name": how},
-        cause=(
-            "the program ended its process, or stopped making progress, before the "
-            "end of the recording"
-        ),
+        cause=cause + "recording",
+        when=again.when,
     )

@@ -78,18 +78,19 @@ class ReplayReport(DivergenceReport):
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What could have changed unseen, a line each."""
-        timers = f"the length of {counted(self.timers, 'timer')} (cancelled before it fired, or "
-        timers += "recorded without a length)"
-        unread = [f"{timer}, which would have fired" for timer in self.struck[:_STRUCK_SHOWN]]
+        unread = []
+        if self.timers:
+            why = "cancelled before it fired, or recorded without a length"
+            unread.append(f"the length of {counted(self.timers, 'timer')} ({why})")
+        unread += [f"{timer}, which would have fired" for timer in self.struck[:_STRUCK_SHOWN]]
         unread += [f"{child}, which left no log" for child in self.unread]
         unread += [f"the bytes after the end of {name}" for name in self.behind]
         if self.unpassed:
             names = f"{counted(len(self.unpassed), 'tool')} ({', '.join(self.unpassed)})"
             unread.append(f"the definitions of {names}: pass tools=… (--tools)")
-        unread += [
-            f"what the tool {name} does: its definition has changed" for name in self.redefined
-        ]
-        return (timers, *unread) if self.timers else tuple(unread)
+        changed = "its definition has changed"
+        unread += [f"what the tool {name} does: {changed}" for name in self.redefined]
+        return tuple(unread)
 
     def check(self) -> None:
         """Raise the first divergence, if there is one.

@@ -87,7 +87,7 @@ class RunNode(Document):
     status: str = UNFINISHED
     """From the parent's log, else from the run's own log; `unfinished` if neither has it."""
     standing: str = ""
-    """Its standing without an end, in words: `waits for you: May I?` (`replay.run.standing`)."""
+    """Its standing without an end, in words: `waits for you: May I?` (`replay.run.opened_run`)."""
     question: str | None = None
     """The first open question of the run, or of one below it that was not joined."""
     is_joined: bool = True

@@ -17,9 +17,8 @@ def totals(tree: RunNode) -> dict[str, Any]:
     `unseen` are delegations of a watched command of which no conversation is known, by status.
     """
     nodes = below(tree)
-    is_seen = [node.how != OBSERVED for node in nodes]
-    runs = [node.status for node, seen in zip(nodes[1:], is_seen[1:], strict=True) if seen]
-    unseen = [node.status for node, seen in zip(nodes, is_seen, strict=True) if not seen]
+    runs = [node.status for node in nodes[1:] if node.how != OBSERVED]
+    unseen = [node.status for node in nodes if node.how == OBSERVED]
     statuses, all_of = Counter(runs), Counter(runs + unseen)
     uses = [use for node in nodes for use in node.tools]
     return {

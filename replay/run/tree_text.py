@@ -14,7 +14,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
 from refold.replay.difference.volatile import SPENT, unplaced
 from refold.replay.run.amounts import failures
-from refold.replay.run.run_node import UNFINISHED, RunNode, ToolUse
+from refold.replay.run.run_node import UNFINISHED, RunNode
 
 CHARACTERS_MAX: Final = 500
 """The length of a brief or an input in text for a screen."""
@@ -160,7 +160,9 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
         yield f"tools offered: {printable(', '.join(sorted(node.offered))) or 'none'}"
         yield f"system prompt: {node.prompt or 'none'}"
     if uses:
-        yield "tools: " + ", ".join(map(_use, uses))
+        yield "tools: " + ", ".join(
+            f"{printable(use.tool)} x{use.called}{use.ends_text()}" for use in uses
+        )
     # How often a client looks whether a server is there is a matter of time.
     requests = node.requests if volatile else node.requests - node.beside
     if requests:
@@ -171,10 +173,6 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
         yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{untold}{below}"
     elif node.usage.untold:
         yield f"tokens: not told{below}"
-
-
-def _use(use: ToolUse) -> str:
-    return f"{printable(use.tool)} x{use.called}{use.ends_text()}"
 
 
 def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:

@@ -152,11 +152,9 @@ class SensitivityReport(Document):
     def left_out(self) -> list[str]:
         """Return the outcomes that were not altered, as lines; empty for none."""
         lines = []
-        unaltered = sum(call.altered is None for call in self.calls)
-        if unaltered:
+        if unaltered := sum(call.altered is None for call in self.calls):
             lines.append(f"not altered, because no other value is possible: {unaltered:,}")
-        failures = sum(call.altered is not None and not call.is_tried for call in self.calls)
-        if failures:
+        if failures := sum(bool(call.altered) and not call.is_tried for call in self.calls):
             lines.append(f"altered only in its error, because the call failed: {failures:,}")
         if self.unnamed:
             lines.append(f"not altered, because not selected: {self.unnamed:,}")
@@ -170,11 +168,9 @@ class SensitivityReport(Document):
         count, found = len(self.calls), len(self.unneeded)
         outcomes = counted(count, "recorded outcome")
         if not found:
-            which = (
-                "one" if all(call.is_tried for call in self.calls if call.altered) else "success"
-            )
-            said = f"the run depends on every {which} that could be altered"
-            return f"{self.program}: {outcomes}; {said}"
+            is_all = all(call.is_tried for call in self.calls if call.altered)
+            said = f"the run depends on every {'one' if is_all else 'success'} that could be"
+            return f"{self.program}: {outcomes}; {said} altered"
         return (
             f"{self.program}: nothing depends on {found:,} of {outcomes} "
             f"({self.tokens_unneeded:,} tokens, {self.duration_unneeded_ms:,} ms)"
@@ -204,8 +200,8 @@ def influences(
     book = stage.book
     baseline = stage.baseline()
     trial = _Trial(stage, baseline)
-    outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
-    outcomes = [key for key in outcomes if key in book.requests or key in book.values]
+    known = {*book.requests, *book.values}
+    outcomes = [key for key in (*book.answers, *book.values) if key in known]
     named = [key for key in outcomes if only in label_of(_item_of(book, key))]
     if outcomes and not named:
         labels = few(sorted({label_of(_item_of(book, key)) for key in outcomes}), 3)
@@ -232,10 +228,8 @@ class _Trial:
     def __init__(self, stage: Stage, baseline: Rehearsed) -> None:
         self._stage, self._baseline, self._book = stage, baseline, stage.book
         self._asked = {one.call: one for one in baseline.asked}
-        self._called: dict[str, Tool | RunChild] = {
-            **baseline.tools,
-            **{child.call: child for child in baseline.children},
-        }
+        children = {child.call: child for child in baseline.children}
+        self._called: dict[str, Tool | RunChild] = {**baseline.tools, **children}
 
     def of(self, key: str) -> CallSensitivity:
         """Return what depends on the outcome of one call."""
@@ -335,5 +329,4 @@ def _item_of(book: Book, key: str) -> Item:
     if key in book.requests:
         return book.requests[key].item
     drawn = book.values[key]
-    what: dict[str, Json] = {"name": drawn.name}
-    return Item("value", drawn.source, what, key)
+    return Item("value", drawn.source, {"name": drawn.name}, key)

@@ -10,7 +10,7 @@ import pytest
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.index.standing import WORDS, standing, standing_text
+from refold.replay.index.standing import WORDS, question_of, standing_text, stood
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [
@@ -45,7 +45,7 @@ def test_a_question_that_was_given_up_waits_for_nobody(tmp_path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(lines[0])
 
-    assert standing(log) == "broke_off"
+    assert stood(log, question_of(log))[0] == "broke_off"
     assert standing_text(log) == "broke off"
 
 

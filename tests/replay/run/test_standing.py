@@ -13,7 +13,7 @@ from refold.engine.log.lock import lock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.index.standing import standing
+from refold.replay.index.standing import question_of, stood
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
 from tests.support.unfinished import cut
@@ -58,10 +58,10 @@ def test_a_run_that_asked_waits_until_somebody_writes_its_log(tmp_path: Path, pr
     """Also when a child of it asked: the child's log says so."""
     log = record(program, "may I?", log=tmp_path / "a.jsonl").log
 
-    assert standing(log) == "waits_for_you"
+    assert stood(log, question_of(log))[0] == "waits_for_you"
     assert set(_statuses(OpenedRun(log).tree)) == {"waits_for_you"}
     with _written(log):
-        assert standing(log) == "running"
+        assert stood(log, question_of(log))[0] == "running"
         assert set(_statuses(OpenedRun(log).tree)) == {"running"}
 
 
@@ -72,7 +72,7 @@ def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> Non
         log, tmp_path / "a.jsonl", 3, lambda child, lines: lines if ".1." in child.name else 1
     )
 
-    assert standing(broken) == "broke_off"
+    assert stood(broken, question_of(broken))[0] == "broke_off"
     assert _statuses(OpenedRun(broken).tree) == [
         "broke_off", "completed", "broke_off",
     ]  # fmt: skip
@@ -123,5 +123,5 @@ def test_a_child_may_have_no_log_yet_when_its_run_breaks_off(tmp_path: Path) -> 
     log = record(asks_by_a_child, "may I?", log=tmp_path / "a.jsonl").log
     (tmp_path / "a.1.jsonl").unlink()
 
-    assert standing(log) == "broke_off"
+    assert stood(log, question_of(log))[0] == "broke_off"
     assert _statuses(OpenedRun(log).tree) == ["broke_off", "broke_off"]
