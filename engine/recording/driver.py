@@ -59,22 +59,15 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.workers import WORKERS_MAX, Mailbox, Workers, on_spare
 from refold.engine.values import Value
 
+_Came = ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
+
 
 @attrs.frozen
 class Arrival(Value):
     """Something that came back from the world."""
 
     call: str
-    event: (
-        ToolReturned
-        | ModelAnswered
-        | InputGiven
-        | Outcome
-        | Suspended
-        | Stopped
-        | Unanswered
-        | None
-    )
+    event: _Came | None
     """`None`: it was cancelled before it began, and never will begin."""
     ended_us: int | None = None
     """When a child that ran now ended, by the clock of `mono_us` (CONTRACT.md §3.4)."""
@@ -407,12 +400,11 @@ _CANCELLED = tool_failure("cancelled", "the tool was cancelled")
 def ask_model(effect: AskModel) -> ModelAnswered:
     """Send one request; its failure is data."""
     if effect.model is None:
-        missing = (
-            f"no model named {effect.name!r} was given" if effect.name else "no model was given"
-        )
-        option = f"models={{{effect.name!r}: …}}" if effect.name else "model=…"
-        message = f"{missing}: pass record(…, {option})"
-        return model_failure("no_model", message)
+        name, option = "", "model=…"
+        if effect.name:
+            name, option = f" named {effect.name!r}", f"models={{{effect.name!r}: …}}"
+        said = f"no model{name} was given: pass record(…, {option})"
+        return model_failure("no_model", said)
     try:
         return _answered(effect, effect.model.complete(effect.request))
     except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised

@@ -211,7 +211,8 @@ class Recorder(World):
             argument = to_json(request.input)  # a copy: the program may change its own
             with interrupts.obeyed(self._interrupt), blocked.watched(self._kernel):
                 verdict = self._kernel.execute(request.program, faces_of(self._kernel), argument)
-                finished = self._suspended() if self._questions else self._seal(verdict)
+                waits = RunFinished("suspended", "input")  # which is not logged
+                finished = waits if self._questions else self._seal(verdict)
         except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         except Exception:
@@ -237,16 +238,13 @@ class Recorder(World):
             slips=self._kernel.slips,
             unheard=(
                 *(slip.of(request.log) for slip in self._kernel.unheard),
-                *(
-                    Slip(_ONE_LIST.format(count), *place_of(request.program))
-                    for count in self._asking_one_list()
-                ),
+                *self._asking_one_list(),
             ),
             types=self._kernel.types,
         )
 
-    def _asking_one_list(self) -> Iterator[int]:
-        """Yield the number of runs that asked a script without agents, if there are several."""
+    def _asking_one_list(self) -> Iterator[Slip]:
+        """Yield a warning for each script without agents that several runs asked."""
         models = [*self.request.models.values()] if self.request.identity.parent is None else []
         names = Counter(model.name for model in models)
         lists = {model.name for model in models if getattr(model, "is_list", False)}
@@ -255,7 +253,8 @@ class Recorder(World):
         lines = [last_line(path) for path in tree(self.request.log) if path.exists()]
         ends = [loads(line)["data"] for line in lines if line]
         asked = Counter(name for end in ends for name in end.get("models") or ())
-        yield from (asked[name] for name in sorted(lists) if asked[name] > 1 == names[name])
+        for count in (asked[name] for name in sorted(lists) if asked[name] > 1 == names[name]):
+            yield Slip(_ONE_LIST.format(count), *place_of(self.request.program))
 
     def _give_up(self, *, is_lost: bool = False) -> None:
         self._is_over = True
@@ -298,10 +297,9 @@ class Recorder(World):
             KeyboardInterrupt: inside such a tool, whose failure it becomes; or for the second time.
         """
         is_second, self._interrupted = self._interrupted, True
-        if not is_second:
-            self._arrivals.put(CancelRun())
         if is_second:
             raise SecondInterrupt
+        self._arrivals.put(CancelRun())
         if self._driver.is_in_place:
             raise KeyboardInterrupt
 
@@ -465,13 +463,10 @@ class Recorder(World):
         if len(wanted) == 1 and self._runs_in_place(wanted[0]):
             return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
         flights = self._driver.flights
-        self._start_all(one for one in wanted if one.call not in flights or isinstance(one, GiveUp))
-        return None
-
-    def _start_all(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            self._start(effect)
+        for one in [one for one in wanted if one.call not in flights or isinstance(one, GiveUp)]:
+            self._start(one)
         self._driver.launch()
+        return None
 
     def _may_wait(self) -> bool:
         """Return whether wanted effects wait for those of later steps: for a millisecond at most.
@@ -569,10 +564,6 @@ class Recorder(World):
         kernel.world = World(self.fold)
         return True
 
-    def _suspended(self) -> RunFinished:
-        """Return the state of a run that waits for people; it is not logged."""
-        return RunFinished("suspended", "input")
-
     def _start_child(self, effect: RunChild) -> None:
         self._ledger.barrier()
         wanted = child_request(
@@ -611,9 +602,7 @@ class Recorder(World):
 
     def _send_change(self, event: str, data: Json, by: str) -> None:
         """Have this run make a child's change; called in the child's thread, which waits."""
-        if (
-            self._changes_made.get((by, event), 0) > 0
-        ):  # by a child that is resumed, before its break
+        if self._changes_made.get((by, event), 0) > 0:  # by a resumed child, before its break
             self._changes_made[by, event] -= 1
             return
         self._answered(SharedChange(event, data, by), lambda: False)
