@@ -16,14 +16,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.events.events import (
-    EffectCancelled,
-    EffectClass,
-    EffectLate,
-    Extension,
-    ToolCalled,
-    ToolReturned,
-)
+from refold.engine.events import events
 from refold.engine.observed import mcp_messages as messages
 from refold.engine.observed.mcp_messages import LISTEN, LISTS, Message
 from refold.engine.observed.observer import Journal
@@ -80,7 +73,7 @@ class McpObserver:
         """By id: what failed, and may be answered yet by a stream that takes up the broken one."""
         self._asked: dict[str, _Asked] = {}
         """The server's open requests, by channel and id."""
-        self._effects: dict[str, EffectClass] = {}
+        self._effects: dict[str, events.EffectClass] = {}
         self._meta: dict[str, Any] = {}
         """Of the last request that had any."""
         self._began = 0
@@ -133,7 +126,9 @@ class McpObserver:
             del self._open[opened.call]
             if not opened.is_cancelled:
                 error = {"code": code, "message": message, "type": ""}
-                self._journal.append(ToolReturned("error", result, error), opened.call, opened.seq)
+                self._journal.append(
+                    events.ToolReturned("error", result, error), opened.call, opened.seq
+                )
                 self._broken[opened.id] = opened
 
     def gone(self, channel: str) -> None:
@@ -155,7 +150,7 @@ class McpObserver:
         self._ordinal += 1
         self._broken.pop(messages.id_key(message["id"]), None)
         call = f"{self.scope}#{self._ordinal}"
-        event = ToolCalled(
+        event = events.ToolCalled(
             request.name, dict(sorted(request.arguments.items())), self._effect(request.name)
         )
         seq = self._journal.append(event, call, self._began)
@@ -170,7 +165,7 @@ class McpObserver:
         if params:
             self._note("client", "params", {"params": messages.held(params)}, opened)
 
-    def _effect(self, name: str) -> EffectClass:
+    def _effect(self, name: str) -> events.EffectClass:
         if name.startswith(messages.PREFIX):
             return "reads" if _READS.fullmatch(name.removeprefix(messages.PREFIX)) else "changes"
         return self._effects.get(name, "changes")
@@ -187,14 +182,14 @@ class McpObserver:
     def _cancel(self, opened: Open) -> None:
         if not opened.is_cancelled:
             opened.is_cancelled = True
-            self._journal.append(EffectCancelled("tool"), opened.call, opened.seq)
+            self._journal.append(events.EffectCancelled("tool"), opened.call, opened.seq)
 
     # --- the server ----------------------------------------------------------------------
 
     def _returned(self, opened: Open, message: Message) -> None:
         if opened.is_cancelled:
             status = "error" if "error" in message else "ok"
-            self._journal.append(EffectLate("tool", status), opened.call, opened.seq)
+            self._journal.append(events.EffectLate("tool", status), opened.call, opened.seq)
             return
         if opened.method == "tools/list":
             self._effects.update(_effects_in(message.get("result")))
@@ -261,7 +256,7 @@ class McpObserver:
         """Write down what passed, at the request that it belongs to; of none, at the beginning."""
         call, cause = (opened.call, opened.seq) if opened is not None else (None, self._began)
         told = {"scope": self.scope, "from": side, "kind": kind, **data}
-        return self._journal.append(Extension(MCP, told), call, cause)
+        return self._journal.append(events.Extension(MCP, told), call, cause)
 
 
 def _untied(message: Message, opened: Open | None) -> dict[str, Json]:
@@ -287,7 +282,7 @@ def _answer(message: Message) -> dict[str, Json]:
     return {name: messages.held(message[name]) for name in ("result", "error") if name in message}
 
 
-def _outcome(message: Message) -> ToolReturned:
+def _outcome(message: Message) -> events.ToolReturned:
     """Return a response as a tool's result: the whole of it, and its error, if any."""
     if "error" in message:
         error = message["error"] if isinstance(message["error"], dict) else {}
@@ -296,12 +291,12 @@ def _outcome(message: Message) -> ToolReturned:
             "message": str(error.get("message", "")),
             "type": str(error.get("code", "")),
         }
-        return ToolReturned("error", messages.held(message["error"]), told)
+        return events.ToolReturned("error", messages.held(message["error"]), told)
     result = message["result"]
     if isinstance(result, dict) and result.get("isError") is True:
         told = {"code": "is_error", "message": _text_of(result), "type": ""}
-        return ToolReturned("error", messages.held(result), told)
-    return ToolReturned("ok", messages.held(result))
+        return events.ToolReturned("error", messages.held(result), told)
+    return events.ToolReturned("ok", messages.held(result))
 
 
 def _text_of(result: dict[str, Any]) -> str:
@@ -312,10 +307,10 @@ def _text_of(result: dict[str, Any]) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _effects_in(result: Any) -> dict[str, EffectClass]:
+def _effects_in(result: Any) -> dict[str, events.EffectClass]:
     """Return the effects that a server declares for its tools: read-only, or idempotent."""
     tools = result.get("tools") if isinstance(result, dict) else None
-    found: dict[str, EffectClass] = {}
+    found: dict[str, events.EffectClass] = {}
     for tool in tools if isinstance(tools, list) else ():
         hints = tool.get("annotations") if isinstance(tool, dict) else None
         if isinstance(hints, dict):

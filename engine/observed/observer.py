@@ -14,30 +14,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.conversation import ConversationPrefix, Conversations
+from refold.engine.events import events
 from refold.engine.events.call_key import scope_above
-from refold.engine.events.events import (
-    MESSAGES,
-    WIRE,
-    EffectCancelled,
-    Extension,
-    ModelAnswered,
-    ModelAsked,
-    Recorded,
-    ToolCalled,
-    ToolReturned,
-)
 from refold.engine.log.blobs import externalised
+from refold.engine.observed import openers
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.links import RESULT
-from refold.engine.observed.openers import (
-    Opened,
-    answer_texts,
-    is_answer,
-    offers_one,
-    opened_by_result,
-    opener_of,
-    texts_in,
-)
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
 from refold.engine.wire.parts.exchange import LATER, Asked
@@ -55,7 +37,9 @@ _ENTRY_BYTES: Final = 256 * 1024
 class Journal(Protocol):
     """Takes events: the log of a watched command."""
 
-    def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
+    def append(
+        self, event: events.Recorded, call: str | None = None, cause: int | None = None
+    ) -> int:
         """Write one entry; return its seq."""
         ...
 
@@ -74,7 +58,7 @@ class RequestUnderway:
     given: AnswerId | None = None
     """Of a request that fetches an answer: the id, and the request that got it."""
     is_over: bool = False
-    answer: ModelAnswered | None = None
+    answer: events.ModelAnswered | None = None
 
     @property
     def model(self) -> str:
@@ -119,7 +103,7 @@ class Observer:
         self._tools(asked)
         base, predecessor = self._write_ahead(asked, prefix)
         call = thread.next_key()
-        event = ModelAsked(
+        event = events.ModelAsked(
             asked.model,
             predecessor,
             base,
@@ -136,7 +120,9 @@ class Observer:
     def _fetched(self, asked: Asked, given: AnswerId) -> RequestUnderway:
         """Record a request that fetches the answer to an earlier one, whose messages it has."""
         thread, key = given.thread, given.thread.next_key()
-        event = ModelAsked(given.model, given.end, given.base, [], logged_parameters(asked), "")
+        event = events.ModelAsked(
+            given.model, given.end, given.base, [], logged_parameters(asked), ""
+        )
         seq = self._journal.append(event, key, thread.last)
         self._threads.asked(thread, [given.end] if given.end else [])
         thread.last = seq
@@ -151,7 +137,7 @@ class Observer:
             size = len(encode(externalised(message)))
             if held and held + size > _ENTRY_BYTES:
                 data = {"predecessor": predecessor, "added": list(asked.messages[base:at])}
-                self._journal.append(Extension(MESSAGES, data))
+                self._journal.append(events.Extension(events.MESSAGES, data))
                 base, predecessor, held = at, prefix.added[at - 1 - prefix.base], 0
             at, held = at + 1, held + size
         return base, predecessor
@@ -160,9 +146,11 @@ class Observer:
         """Record how a part of an answer came, the first with who asked; before it is over."""
         told = {name: value for name, value in data.items() if name != IDS}
         told |= {IDS: dict(turn.asked.ids)} if "status" in data and turn.asked.ids else {}
-        self._journal.append(Extension(WIRE, told), turn.call, turn.seq)
+        self._journal.append(events.Extension(events.WIRE, told), turn.call, turn.seq)
 
-    def answered(self, turn: RequestUnderway, answered: ModelAnswered, answer_id: str = "") -> None:
+    def answered(
+        self, turn: RequestUnderway, answered: events.ModelAnswered, answer_id: str = ""
+    ) -> None:
         """Record an answer, and its tool calls, unless the log has them.
 
         `answer_id` is the id that a later request may continue (`Asked.follows`); empty for none.
@@ -170,7 +158,7 @@ class Observer:
         seq = self._journal.append(answered, turn.call, turn.seq)
         turn.answer, end = answered, ""
         if turn.thread.is_beside and answered.status == "ok" and answered.message is not None:
-            turn.thread.told = answer_texts(turn.asked, answered.message)
+            turn.thread.told = openers.answer_texts(turn.asked, answered.message)
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
         is_repeated = turn.is_repeated
@@ -182,15 +170,17 @@ class Observer:
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             opened = self._called(turn.thread, call, seq)
-            opened.is_sole = opened.delegated is None and offers_one(turn.asked)
-            opened.waits = opened.delegated is not None or not is_answer(turn.asked, opened.tool)
+            opened.is_sole = opened.delegated is None and openers.offers_one(turn.asked)
+            opened.waits = opened.delegated is not None or not openers.is_answer(
+                turn.asked, opened.tool
+            )
         if "tool_calls" not in message and (found := written(message.get("content"))):
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
 
     def gone(self, turn: RequestUnderway, answer_id: str = "") -> None:
         """Record that the program gave up on a request before its answer was whole."""
-        seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
+        seq = self._journal.append(events.EffectCancelled("model"), turn.call, turn.seq)
         self._over(turn, seq, "", answer_id, None)
 
     @property
@@ -206,7 +196,7 @@ class Observer:
 
     def _over(
         self, turn: RequestUnderway, seq: int, end: str, answer_id: str,
-        answered: ModelAnswered | None,
+        answered: events.ModelAnswered | None,
     ) -> None:  # fmt: skip
         turn.is_over = True
         turn.thread.last = seq
@@ -236,10 +226,10 @@ class Observer:
         # A run of a program beside another one is not opened by what that has open.
         beside = self._threads.in_session(whose.session)
         above, plain = self._threads.of(whose.above), self._profile.plain
-        opened = opener_of(asked, beside, above, whose.agent, plain)
+        opened = openers.opener_of(asked, beside, above, whose.agent, plain)
         # A request that is not read (a count of tokens) has no messages.
         if opened and asked.messages and self._profile.is_aside(asked.messages[0].get("content")):
-            opened = Opened(opened.thread, None, "header")
+            opened = openers.Opened(opened.thread, None, "header")
         thread = self._threads.begin(asked, opened.thread if opened else None, whose)
         thread.agent = _agent(opened, whose)
         more: dict[str, Json] = {}
@@ -259,7 +249,7 @@ class Observer:
 
     def _note_conversation(self, thread: Thread, cause: int, more: dict[str, Json]) -> None:
         data = {"scope": thread.scope, "agent": thread.agent, **more}
-        self._journal.append(Extension(CONVERSATION, data), None, cause)
+        self._journal.append(events.Extension(CONVERSATION, data), None, cause)
 
     def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
         """Begin the conversation that continues an earlier one.
@@ -279,7 +269,7 @@ class Observer:
         at = asked.tools_digest()
         if at and at not in self._offered:
             data: dict[str, Any] = {"digest": at, "tools": list(asked.tools)}
-            self._journal.append(Extension(TOOLS, data))
+            self._journal.append(events.Extension(TOOLS, data))
             self._offered.add(at)
 
     # --- tools ---------------------------------------------------------------------------
@@ -290,10 +280,10 @@ class Observer:
         """Record a tool call that a model asked for: the program makes it, unseen."""
         arguments = {"invalid": call["invalid"]} if "invalid" in call else call["arguments"]
         key = thread.next_key()
-        event = ToolCalled(call["name"], dict(sorted(arguments.items())), "changes")
+        event = events.ToolCalled(call["name"], dict(sorted(arguments.items())), "changes")
         seq = self._journal.append(event, key, cause)
         whom = delegated(call["name"], arguments, self._profile)
-        texts = texts_in(arguments)
+        texts = openers.texts_in(arguments)
         opened = UnansweredCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
@@ -313,11 +303,11 @@ class Observer:
         original = (message.get("provider") or {}).get(turn.asked.api)
         for call in row.served(original) if row is not None else ():
             key = turn.thread.next_key()
-            event = ToolCalled(call.name, dict(sorted(call.arguments.items())), "changes")
+            event = events.ToolCalled(call.name, dict(sorted(call.arguments.items())), "changes")
             seq = self._journal.append(event, key, cause)
             error = {"code": "raised", "message": call.error, "type": ""} if call.error else None
             result = None if error else call.result
-            end = ToolReturned("error" if error else "ok", result, error)
+            end = events.ToolReturned("error" if error else "ok", result, error)
             turn.thread.last = self._journal.append(end, key, seq)
 
     def _observations(self, thread: Thread, messages: Sequence[dict[str, Any]]) -> None:
@@ -329,7 +319,9 @@ class Observer:
             said = [observation_in(message.get("content")) for message in messages]
             found = next((each for each in reversed(said) if each is not None), None)
             if found is not None:
-                thread.last = self._journal.append(ToolReturned("ok", found), key, opened.seq)
+                thread.last = self._journal.append(
+                    events.ToolReturned("ok", found), key, opened.seq
+                )
 
     def _results(self, mine: Thread, messages: Sequence[dict[str, Any]], base: int) -> None:
         """Record the results that a request has for the first time.
@@ -359,14 +351,14 @@ class Observer:
         cause: int,
     ) -> None:  # fmt: skip
         """Record that a result shows which conversation its call opened; nothing acts on it."""
-        found = opened_by_result(opened, text_of_json(message.get("content") or ""), before)
+        found = openers.opened_by_result(opened, text_of_json(message.get("content") or ""), before)
         if found is not None:
             found.told = ()
             more: dict[str, Json] = {"call": opened.call, "tool": opened.tool, "how": RESULT}
             self._note_conversation(found, cause, more)
 
 
-def is_end(answered: ModelAnswered) -> bool:
+def is_end(answered: events.ModelAnswered) -> bool:
     """Return whether an answer is the last one that its id leads to."""
     if answered.status == "ok":
         return answered.stop_reason not in LATER
@@ -387,15 +379,15 @@ def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
     return told["api"], asked
 
 
-def _returned(message: dict[str, Any]) -> ToolReturned:
+def _returned(message: dict[str, Any]) -> events.ToolReturned:
     content = message.get("content")
     if message.get("is_error"):
         said = content if isinstance(content, str) else ""
-        return ToolReturned("error", None, {"code": "raised", "message": said, "type": ""})
-    return ToolReturned("ok", content)
+        return events.ToolReturned("error", None, {"code": "raised", "message": said, "type": ""})
+    return events.ToolReturned("ok", content)
 
 
-def _agent(opened: Opened | None, whose: Whose) -> str:
+def _agent(opened: openers.Opened | None, whose: Whose) -> str:
     if opened is None or opened.call is None:
         return whose.agent
     return opened.call.delegated or opened.call.tool

@@ -13,15 +13,7 @@ import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.difference.pointer_diff import (
-    Difference,
-    counted,
-    differences,
-    reordered,
-    same,
-    shared_ends,
-    shown,
-)
+from refold.replay.difference import pointer_diff
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
 from refold.replay.explain.divergence import Category
 from refold.replay.observed.suggesting import in_any_order, suggestions
@@ -45,7 +37,7 @@ class Change:
     """The differences of two requests."""
 
     category: Category
-    diff: tuple[Difference, ...]
+    diff: tuple[pointer_diff.Difference, ...]
     texts: tuple[TextChange, ...]
     cause: str
 
@@ -55,7 +47,7 @@ def change_of(recorded: Asked, now: Asked, call: str) -> Change:
     is_listed = _by_name(recorded.tools) is None or _by_name(now.tools) is None
     is_listed = is_listed or _by_name(recorded.tools) == _by_name(now.tools)  # only their order
     items = [item_of(each, call, is_listed=is_listed) for each in (recorded, now)]
-    diff = differences(*items)
+    diff = pointer_diff.differences(*items)
     texts = text_changes([one for one in diff if not one.pointer.startswith(_MESSAGES)])
     return Change(
         category="name_changed" if recorded.model != now.model else "args_changed",
@@ -95,7 +87,7 @@ class ReportedChanges:
         was, here, causes = _Parts.of(recorded), _Parts.of(now), list[str]()
         if (last := self._last.get(scope)) is not None:
             before, after = (list(each.messages) for each in last[:2])
-            if same(was.messages[: len(before)], before) and same(
+            if pointer_diff.same(was.messages[: len(before)], before) and pointer_diff.same(
                 here.messages[: len(after)], after
             ):
                 was.messages[: len(before)] = after
@@ -133,10 +125,14 @@ class _Parts:
         found: list[tuple[Any, Any, list[Any]]] = []
         if len(self.messages) == len(now.messages):
             pairs = enumerate(zip(self.messages, now.messages, strict=True))
-            found += [(self.messages, at, ["", *pair]) for at, pair in pairs if not same(*pair)]
+            found += [
+                (self.messages, at, ["", *pair])
+                for at, pair in pairs
+                if not pointer_diff.same(*pair)
+            ]
         for name in self.others | now.others:
             old, new = (each.others.get(name, []) for each in (self, now))
-            if not same(old, new):
+            if not pointer_diff.same(old, new):
                 found.append((self.others, name, [name, old, new]))
         return found
 
@@ -152,7 +148,7 @@ class _Parts:
 # --- causes ----------------------------------------------------------------------------------
 
 
-def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator[str]:
+def _causes(recorded: Asked, now: Asked, diff: Sequence[pointer_diff.Difference]) -> Iterator[str]:
     if recorded.api != now.api:
         yield f"the API changed: {recorded.api} → {now.api}"
     if recorded.model != now.model:
@@ -173,7 +169,7 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
 
 def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
     before, after = recorded.messages, now.messages
-    start, end = shared_ends(before, after)
+    start, end = pointer_diff.shared_ends(before, after)
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     if not olds and not news:
         return
@@ -191,7 +187,7 @@ def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
 def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
     found, was = (news, "was not in the recording") if news else (olds, "is missing now")
     first = f"message {start} ({_role(found[0])}) {was}"
-    more = counted(len(found) - 1, "message")
+    more = pointer_diff.counted(len(found) - 1, "message")
     return f"{first}, and {more} after it" if found[1:] else first
 
 
@@ -199,20 +195,20 @@ def _paired(
     start: int, olds: Sequence[Message], news: Sequence[Message], after: Sequence[Message]
 ) -> Iterator[str]:
     pairs = zip(olds, news, strict=False)
-    changed = [at for at, (old, new) in enumerate(pairs) if not same(old, new)]
+    changed = [at for at, (old, new) in enumerate(pairs) if not pointer_diff.same(old, new)]
     told = (_of_message(start + at, olds[at], news[at], after) for at in changed)
     yield from _first(told, "message")
     if len(news) != len(olds):
         more = len(news) - len(olds)
         word = "more" if more > 0 else "fewer"
-        yield f"there are {counted(abs(more), f'{word} message')}"
+        yield f"there are {pointer_diff.counted(abs(more), f'{word} message')}"
 
 
 def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message]) -> str:
     place = f"message {at}"
     match _role(old), _role(new):
         case "system", "system":
-            told = reordered(old.get("content"), new.get("content"))
+            told = pointer_diff.reordered(old.get("content"), new.get("content"))
             return f"the system prompt says {told}" if told else "the system prompt was changed"
         case "user", "user":
             first = next((i for i, each in enumerate(all_now) if _role(each) == "user"), at)
@@ -239,10 +235,11 @@ def _answered(messages: Sequence[Message], result: Message) -> dict[str, Any] | 
 
 def call_of(tool: str, arguments: dict[str, Any]) -> str:
     """Return a call as people write it."""
-    return f"{tool}({', '.join(f'{name}={shown(v, 40)}' for name, v in arguments.items())})"
+    told = (f"{name}={pointer_diff.shown(value, 40)}" for name, value in arguments.items())
+    return f"{tool}({', '.join(told)})"
 
 
-def may_use_network(diff: Iterable[Difference], request: Mapping[str, Any]) -> bool:
+def may_use_network(diff: Iterable[pointer_diff.Difference], request: Mapping[str, Any]) -> bool:
     """Return whether a tool's result that differs is of a call that may have used the network.
 
     `request` is the request now, as of `item_of`.
@@ -280,7 +277,7 @@ def _tool_name(tool: Any) -> str:
 
 
 def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
-    if same(before, after):
+    if pointer_diff.same(before, after):
         return
     olds, news = _by_name(before), _by_name(after)
     if olds is None or news is None:
@@ -289,10 +286,10 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
     said = [f"the tool {name} is no longer offered" for name in olds if name not in news]
     said += [f"the tool {name} is offered, but was not before" for name in news if name not in olds]
     for name in (each for each in olds if each in news):
-        places = differences(olds[name], news[name])
+        places = pointer_diff.differences(olds[name], news[name])
         if places:
             shown_ = places[:_NAMED_MAX]
-            orders = [reordered(one.before, one.after) for one in shown_]
+            orders = [pointer_diff.reordered(one.before, one.after) for one in shown_]
             where = ", ".join(
                 f"{one.pointer}: {order}" if order else one.pointer
                 for one, order in zip(shown_, orders, strict=True)
@@ -303,19 +300,19 @@ def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
     )
 
 
-def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
+def _of_parameters(diff: Sequence[pointer_diff.Difference]) -> Iterator[str]:
     lead = "/arguments/parameters/"
     found = (one for one in diff if one.pointer.startswith(lead))
     told = (_of_parameter(one.pointer.removeprefix(lead), one) for one in found)
     yield from _first(told, "parameter")
 
 
-def _of_parameter(name: str, one: Difference) -> str:
+def _of_parameter(name: str, one: pointer_diff.Difference) -> str:
     match one.kind:
         case "added":
-            return f"the parameter {name} was added: {shown(one.after, 60)}"
+            return f"the parameter {name} was added: {pointer_diff.shown(one.after, 60)}"
         case "removed":
-            return f"the parameter {name} is no longer set: {shown(one.before, 60)}"
+            return f"the parameter {name} is no longer set: {pointer_diff.shown(one.before, 60)}"
         case "changed":
             return f"the parameter {name} was changed"
 
@@ -325,4 +322,4 @@ def _first(told: Iterable[str], what: str) -> Iterator[str]:
     found = list(told)
     yield from found[:_NAMED_MAX]
     if more := found[_NAMED_MAX:]:
-        yield f"and {counted(len(more), what)} more"
+        yield f"and {pointer_diff.counted(len(more), what)} more"

@@ -15,22 +15,9 @@ import attrs
 from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import GLOB_MAX
 from refold.engine.errors import EventMalformed, LogUnsupported, UsageError
+from refold.engine.events import events
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
-from refold.engine.events.events import (
-    FOLDER,
-    LEFT,
-    MESSAGES,
-    WIRE,
-    EffectCancelled,
-    Extension,
-    ModelAnswered,
-    ModelAsked,
-    RunFinished,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-)
 from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
@@ -83,7 +70,7 @@ class RecordedTurn:
     is_marked: bool = False
     """Whether something was taken out of the request before it was written."""
     how: How = "open"
-    answer: ModelAnswered | None = None
+    answer: events.ModelAnswered | None = None
     parts: list[dict[str, Any]] = attrs.field(factory=list)
     """Of the wire, long texts still as references."""
     over: int | None = None
@@ -137,7 +124,7 @@ class ObservedRecord:
     """A recorded command."""
 
     path: Path
-    started: RunStarted
+    started: events.RunStarted
     rules: VolatileRules
     notes: tuple[str, ...] = ()
     """Rules of its own that are left out, and why."""
@@ -146,7 +133,7 @@ class ObservedRecord:
     """Places of values that differ in every run, from the profile."""
     output: str = EXACT
     """How the command's output is compared: `exact`, `lines` in any order, or `ignore`."""
-    finished: RunFinished | None = None
+    finished: events.RunFinished | None = None
     turns: list[RecordedTurn] = attrs.field(factory=list)
     """In the order of asking."""
     agents: dict[str, str] = attrs.field(factory=dict)
@@ -256,7 +243,7 @@ class _Reading:
                 break
             with self._sensible(entry):
                 event = self._event(entry) if record is None else None
-            if isinstance(event, RunStarted):
+            if isinstance(event, events.RunStarted):
                 refuse_other_rules(self._path, refuse_program(self._path, event))
             with self._sensible(entry):
                 if record is None:
@@ -293,7 +280,7 @@ class _Reading:
             raise nonsense(entry, self._path, expected, found) from None
 
     def _follow(self, record: ObservedRecord, entry: Entry) -> None:
-        if entry.kind == WIRE:
+        if entry.kind == events.WIRE:
             turn = self._open[entry.call or ""]
             checked(whole_data(entry, self._path, self._blobs), is_first=not turn.parts)
             if IDS in entry.data:
@@ -320,12 +307,12 @@ class _Reading:
 
     def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
         match event:
-            case ModelAsked():
+            case events.ModelAsked():
                 turn = self._asked(seq, call, event)
                 record.turns.append(turn)
                 record.seqs[call] = seq
                 self._open[call] = turn
-            case ModelAnswered():
+            case events.ModelAnswered():
                 turn = self._open[call]
                 if not turn.parts:
                     raise LookupError("an answer without its wire")
@@ -333,18 +320,18 @@ class _Reading:
                 turn.how, turn.answer, turn.over = "answered", event, seq
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
-            case ToolCalled(tool=tool, arguments=arguments):
+            case events.ToolCalled(tool=tool, arguments=arguments):
                 record.tools[call] = RecordedTool(tool, arguments)
                 record.seqs[call] = seq
-            case ToolReturned(status=status, result=result, error=error):
+            case events.ToolReturned(status=status, result=result, error=error):
                 told = {"result": result} if error is None else {"error": error}
                 record.tools[call].end = {"status": status, **told}
-            case EffectCancelled(kind="model"):
+            case events.EffectCancelled(kind="model"):
                 turn = self._open[call]
                 turn.how, turn.over = "gone", seq
-            case Extension():
+            case events.Extension():
                 self._extended(record, event.kind, event.data)
-            case RunFinished():
+            case events.RunFinished():
                 record.finished = event
             case _:
                 pass
@@ -352,19 +339,19 @@ class _Reading:
     def _extended(self, record: ObservedRecord, kind: str, data: dict[str, Any]) -> None:
         if kind == TOOLS:
             self._tools[data["digest"]] = data["tools"]
-        elif kind == MESSAGES:
+        elif kind == events.MESSAGES:
             self._chain(data["predecessor"], data["added"])
         elif kind == CONVERSATION and data.get("how") != RESULT:
             record.agents[data["scope"]] = data["agent"]
             record.started_by[data["scope"]] = data.get("call", "")
-        elif kind == LEFT:
+        elif kind == events.LEFT:
             record.left = str(data["files"])
-        elif kind == FOLDER:
+        elif kind == events.FOLDER:
             record.folder.apply(read_entry(data))
 
     # --- requests ------------------------------------------------------------------------
 
-    def _asked(self, seq: int, call: str, event: ModelAsked) -> RecordedTurn:
+    def _asked(self, seq: int, call: str, event: events.ModelAsked) -> RecordedTurn:
         end = self._end[call] = self._chain(event.predecessor, event.added)
         api, parameters = parameters_asked(event.parameters)
         asked = Asked(
@@ -389,7 +376,7 @@ class _Reading:
         return at
 
 
-def _are_of_one_answer(api: str, status: int, said: ModelAnswered) -> bool:
+def _are_of_one_answer(api: str, status: int, said: events.ModelAnswered) -> bool:
     """Return whether a recorder can have read this answer with that status.
 
     Of an error, only what leads elsewhere is looked at: some have a status of Refold's own.

@@ -13,15 +13,9 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogError
+from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import structure
-from refold.engine.events.events import (
-    EffectCancelled,
-    Extension,
-    Recorded,
-    ToolCalled,
-    ToolReturned,
-)
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, read_entries, whole_data
@@ -206,22 +200,22 @@ class _Reading:
         self._asks: set[int] = set()
         """Entries of requests of a server."""
 
-    def take(self, seq: int, call: str, cause: int, event: Recorded) -> None:
+    def take(self, seq: int, call: str, cause: int, event: events.Recorded) -> None:
         """Take one entry."""
         match event:
-            case Extension(kind=kind, data=data) if kind == MCP:
+            case events.Extension(kind=kind, data=data) if kind == MCP:
                 self._beside(seq, call, cause, data)
-            case ToolCalled():
+            case events.ToolCalled():
                 request = McpRequest(event.tool, event.arguments, {})
                 cue = Cue(kind="request", name=event.tool, call=call, seq=seq, request=request)
                 cue.key = compared_key(request, self._rules)
                 self._cues[call] = cue
                 self._scopes[scope_of(call)].cues.append(cue)
-            case ToolReturned():
+            case events.ToolReturned():
                 data = _response(event)
                 self._cues[call].steps.append(CueStep(kind="response", data=data, seq=seq))
                 self._cues[call].is_over = True
-            case EffectCancelled():
+            case events.EffectCancelled():
                 self._cues[call].is_over = True
             case _:
                 pass
@@ -282,7 +276,7 @@ def _add(cue: Cue, step: CueStep) -> None:
     (cue.following if cue.is_over or cue.kind != "request" else cue.steps).append(step)
 
 
-def _response(event: ToolReturned) -> dict[str, Json]:
+def _response(event: events.ToolReturned) -> dict[str, Json]:
     """Return {result} or {error} of a response, or {failed} where none came: {code, result}."""
     code = (event.error or {}).get("code")
     if event.status == "ok" or code == "is_error":
