@@ -4,8 +4,8 @@ If the text of a body begins like an earlier one's, the items of its list of mes
 up to there, because JSON is read from left to right. The same holds for the text after that list,
 if all of it is equal. The remembered text is bounded in size.
 
-With `series`, a request of 1,000 messages (378 kB) takes the proxy 0.4 ms instead of 18, a replay
-of 500 turns 0.15 s instead of 4. Pure. Rules: CONTRACT.md §16.9.
+With `series`, a request of 1,000 messages (378 kB) that goes on from an earlier one takes 0.4 ms
+instead of 3.5, or of 5 if its JSON has spaces. Pure. Rules: CONTRACT.md §16.9.
 """
 
 import re
