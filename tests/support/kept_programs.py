@@ -13,7 +13,6 @@ from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 LONG = "a long text, kept beside the log. " * 2000
 
@@ -143,7 +142,10 @@ async def polling(run: refold.Run, _: Any) -> str:
 HELPER = AgentDef(
     id="helper", name="helper", description="Helps.", provider="openai", model="gpt-4o"
 )
-TEAM = [dispatch_subagent_tool(prompts=agent_prompts([HELPER])), dispatch_tool("lead", [HELPER])]
+TEAM = [
+    dispatch_subagent_tool(prompts=agent_prompts([HELPER])),
+    *refold.subagents("subagent_dispatch", agents=[HELPER], caller="lead"),
+]
 
 
 async def delegating(run: refold.Run, task: str) -> str:

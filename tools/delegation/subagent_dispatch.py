@@ -130,8 +130,14 @@ def create_subagent_dispatch_tool(
     `None` if no other exists. Files that do not define an agent are skipped with a warning, and
     the log of a run that uses the tool has them with the reasons.
     """
-    agents = discovered(agent_loader)
-    return dispatch_tool(current_agent_id, agents, agent_loader.skipped, context)
+    agents, shared = discovered(agent_loader), context or SharedContext()
+    options = DispatchOptions.over(
+        agents,
+        agent_loader.skipped,
+        caller=current_agent_id,
+        **{each.name: getattr(shared, each.name) for each in attrs.fields(SharedContext)},
+    )
+    return made_of(options) if options.others else None
 
 
 def discovered(loader: AgentLoader) -> tuple[AgentDef, ...]:
@@ -140,19 +146,6 @@ def discovered(loader: AgentLoader) -> tuple[AgentDef, ...]:
     for skipped in loader.skipped:
         warnings.warn(f"agent skipped: {skipped}", RuntimeWarning, stacklevel=3)
     return agents
-
-
-def dispatch_tool(
-    current_agent_id: str = "",
-    agents: Iterable[AgentDef] = (),
-    skipped: Iterable[InvalidDefError] = (),
-    context: SharedContext | None = None,
-) -> DelegationTool | None:
-    """Return the tool for already loaded agents; `None` if the caller is alone."""
-    shared = context or SharedContext()
-    given = {each.name: getattr(shared, each.name) for each in attrs.fields(SharedContext)}
-    options = DispatchOptions.over(agents, skipped, caller=current_agent_id, **given)
-    return made_of(options) if options.others else None
 
 
 def made_of(options: DispatchOptions) -> DelegationTool:
@@ -224,11 +217,12 @@ def _delegation(
     """
     task, context = arguments["task"], arguments.get("context")
     deeper = may_delegate(run, options.levels)
-    own = dispatch_tool(agent.id, options.all, context=options) if deeper else None
+    own = attrs.evolve(options, caller=agent.id, skipped={}) if deeper else None
     known = {tool.name for tool in run.tools} - {NAME}
     registered = {*(options.offered(run, sorted(known)) or ())} & known
     offered = {*agent.tools_among(registered)}
-    if own is not None and NAME not in agent.disallowed_tools:
+    own_tools = (made_of(own),) if own is not None and own.others else ()
+    if own_tools and NAME not in agent.disallowed_tools:
         offered.add(NAME)
     return options.delegation(
         NAME,
@@ -239,7 +233,7 @@ def _delegation(
         model=_model_of(run, agent) or options.model,
         parameters=agent.parameters,
         tools=tuple(sorted(registered)),
-        own_tools=(own,) if own is not None else (),
+        own_tools=own_tools,
         limits=(options.limits or Limits()).narrowed(agent.caps),
         agent_tools=sorted(offered),
         given={"task": f"{task}\n\nContext:\n{context}"} if context else {},

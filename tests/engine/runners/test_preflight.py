@@ -29,7 +29,6 @@ from refold.tools import (
 )
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
-from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
 from tests.support.tool_ends import LEAST, TOOLS, EndsModel, look, session, told, tools
 
 
@@ -82,8 +81,7 @@ def test_each_tool_refuses_to_begin_with_a_tool_that_cannot_cross(name: str, log
 def naming(tool: str) -> dict[str, list[Tool]]:
     """Return delegation tools whose settings name a tool, by where they do."""
     helper = AgentDef(id="a", name="a", description="d", tools=(tool, "read_file"))
-    dispatch = dispatch_tool("", [helper])
-    assert dispatch is not None
+    (dispatch,) = refold.subagents("subagent_dispatch", agents=[helper])
     profiles = {"clerk": SpawnProfile(tools=(tool,))}
     return {
         "options": [subagent_tool(tools=(tool,))],
@@ -297,7 +295,9 @@ def own_program(name: str) -> Tool:
     """Return a tool whose children run a program of their own."""
     found = {
         "subagent": subagent_tool(program=mine),
-        "subagent_dispatch": dispatch_tool("", [HELPER], context=SharedContext(program=mine)),
+        "subagent_dispatch": refold.subagents("subagent_dispatch", agents=[HELPER], program=mine)[
+            0
+        ],
         "dispatch_subagent": dispatch_subagent_tool(prompts=agent_prompts([HELPER]), program=mine),
         "dispatch_subagents": subagents_tool(program=mine),
     }[name]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import refold
 from refold.engine.errors import SessionNotFound
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
@@ -13,19 +14,18 @@ from refold.engine.runners.recording import record
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
+from refold.tools.delegation.subagent_dispatch import session_id_of
 
 HELPER = AgentDef(id="helper", name="helper", description="d", system_prompt="You help.")
 
 
-def dispatched(log: Path, context: SharedContext | None = None, **options: Any) -> Any:
-    tool = dispatch_tool("lead", [HELPER], context=context)
-    assert tool is not None
+def dispatched(log: Path, program: Any = "agent", **options: Any) -> Any:
+    (tool,) = refold.subagents("subagent_dispatch", agents=[HELPER], program=program)
 
-    async def program(run: Any, _: Any) -> Any:
+    async def lead(run: Any, _: Any) -> Any:
         return await run.tool("subagent_dispatch", agent_id="helper", task="look " * 9000)
 
-    return record(program, log=log, tools=[tool], seed=1, **options)
+    return record(lead, log=log, tools=[tool], seed=1, **options)
 
 
 def test_long_texts_are_whole(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_one_that_failed_before_its_first_request_said_nothing(tmp_path: Path) -
     async def breaks(_run: Any, _given: Any) -> None:
         raise RuntimeError("at once")
 
-    recording = dispatched(tmp_path / "run.jsonl", SharedContext(program=breaks))
+    recording = dispatched(tmp_path / "run.jsonl", breaks)
 
     assert recording.status == "failed"
     child = next(iter(read_entries(tmp_path / "run.1.jsonl")))

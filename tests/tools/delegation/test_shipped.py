@@ -43,7 +43,6 @@ from refold.tools.delegation.shipped import (
 )
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
-from refold.tools.delegation.subagent_dispatch import dispatch_tool
 from tests.support.tool_ends import LEAST, look
 
 SIXTH = '''
@@ -226,8 +225,7 @@ def _properties(schema: Any, at: str = "") -> Iterator[tuple[str, dict[str, Any]
 def _all_tools(root: Path) -> list[Tool]:
     commands: list[Tool] = [write_file_tool(root), run_command_tool(root, allow=["ls"])]
     helper = AgentDef(id="helper", name="helper", description="Helps.", system_prompt="You help.")
-    dispatch = dispatch_tool("lead", [helper])
-    assert dispatch is not None
+    (dispatch,) = subagents("subagent_dispatch", agents=[helper], caller="lead")
     clerk = SpawnSettings(enabled=True, profiles={"clerk": SpawnProfile()})
     prompting = dispatch_subagent_tool(prompts=agent_prompts([helper]))
     given: list[Tool] = [*shipped_tools(), *file_tools(root), *commands]

@@ -17,7 +17,7 @@ from refold.replay.run.opened_run import delegation_tree
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.shipped import as_offered
-from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool
+from refold.tools.delegation.subagent_dispatch import DispatchOptions, made_of
 
 
 def defined(agent_id: str, **more: Any) -> AgentDef:
@@ -25,9 +25,7 @@ def defined(agent_id: str, **more: Any) -> AgentDef:
 
 
 def made(*agents: AgentDef, **options: Any) -> DelegationTool:
-    found = dispatch_tool("lead", agents, **options)
-    assert found is not None
-    return found
+    return made_of(DispatchOptions.over(agents, caller="lead", **options))
 
 
 @tool(effect="reads")
@@ -81,9 +79,9 @@ def test_an_agent_is_offered_what_its_definition_says(
 
 def test_its_caps_are_its_definitions_and_the_contexts(tmp_path: Path) -> None:
     helper = defined("helper", max_turns=3, limits=Limits(timeout_seconds=50))
-    context = SharedContext(limits=Limits(timeout_seconds=40, max_children=2))
+    ours = Limits(timeout_seconds=40, max_children=2)
 
-    limits = child_of(tmp_path, made(helper, context=context))["limits"]
+    limits = child_of(tmp_path, made(helper, limits=ours))["limits"]
 
     assert (limits["max_iterations"], limits["timeout_seconds"]) == (3, 40)
     assert limits["max_children"] == 2
@@ -152,7 +150,7 @@ async def relays(run: Run, given: Any) -> str:
 
 def test_whom_a_child_gives_a_task_to_runs_what_it_runs(tmp_path: Path) -> None:
     """What all dispatched agents have in common goes down with the tool."""
-    tool = made(defined("helper"), defined("digger"), context=SharedContext(program=relays))
+    tool = made(defined("helper"), defined("digger"), program=relays)
 
     async def program(run: Run, _: Any) -> None:
         await run.tool("subagent_dispatch", agent_id="helper", task="help")
