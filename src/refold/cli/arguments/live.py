@@ -98,7 +98,7 @@ def live_options(model: type[click.Option] = OfPrograms) -> Decorator:
             help="Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
             "scripted:FILE or FILE.py:NAME.",
         ),
-        tools_option,
+        tools_option(),
         click.option(
             "--source", "given", metavar="NAME=MODE", multiple=True, cls=OfPrograms,
             help="Where results come from: model, tools, children or the name of a tool, and "

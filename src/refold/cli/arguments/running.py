@@ -1,55 +1,102 @@
 """The options of commands that run agents: their models, runner, folder, limits, configuration."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import click
 
-from refold.cli.arguments.loading import models_by_name
-from refold.cli.arguments.logs import LOG, limit_option
-from refold.cli.arguments.paths import UserPath
+from refold.cli.arguments.loading import (
+    config_option,
+    load_tools,
+    models_by_name,
+    root_option,
+    tools_option,
+)
+from refold.cli.arguments.logs import as_one, limit_option
+from refold.cli.output import output
 from refold.engine.events.limits import Limits
-from refold.engine.ports.ports import Model
+from refold.engine.ports.ports import Tool
 from refold.engine.runners.shipped import RUNNERS
-from refold.tools.configuration.config import Config
+from refold.engine.secrets.redaction import narrowed
+from refold.tools.agents.agent_files import NAMEABLE_TOOLS
+from refold.tools.configuration.config import load_config
 from refold.tools.configuration.prepared_run import Prepared, models_for
 
-model_option: Final = click.option(
-    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the\n"
-    "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
-)  # fmt: skip
-runner_option: Final = click.option(
-    "--runner", type=click.Choice(list(RUNNERS)), default="in-process",
-    show_default=True, help="Runner of subagents.",
-)  # fmt: skip
-root_option: Final = click.option(
-    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR",
-    help="Folder for the file tools; by default this one.",
-)  # fmt: skip
-run_limit_option: Final = limit_option(
-    tuple(attrs.fields_dict(Limits)),
-    "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
-    "max_iterations, model requests of the agent; timeout_seconds; and others.",
-)
-config_option: Final = click.option(
-    "--config", type=LOG, metavar="FILE",
-    help="Configuration file; by default refold.yaml here, or [tool.refold] in pyproject.toml.",
-)  # fmt: skip
+
+@attrs.frozen(kw_only=True)
+class AgentOptions:
+    """How agents run."""
+
+    model: tuple[str, ...]
+    runner: str
+    root: Path
+    tools: str
+    limits: dict[str, Any]
+    config: Path | None
+
+    @property
+    def own(self) -> tuple[Tool, ...]:
+        """The tools of `--tools`."""
+        return load_tools(self.tools)
+
+    def prepared(
+        self, prepare: Callable[..., Prepared], **given: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the input of a run and its options of `record`; print what is worth a note.
+
+        `prepare` takes `root`, `config` and `own` besides what is `given`.
+
+        Raises:
+            UsageError: there is no model for its agent.
+        """
+        own = self.own
+        config = load_config(self.config or Path(), known_tools=known_tools(own))
+        run = prepare(**given, root=self.root, config=config, own=own)
+        for note in run.notes:
+            output.note(note)
+        models = models_for(run.agents, config, said=models_by_name(self.model))
+        if "" not in models:
+            raise click.UsageError(
+                "no model: pass --model (openai:NAME, anthropic:NAME, "
+                "pydantic:PROVIDER:NAME, scripted:FILE), or set `provider` and `model` "
+                "in AGENT.md, or `llm.default_pool` in refold.yaml"
+            )
+        names = {tool.name for tool in run.tools}, {each.name for each in models.values()}
+        redaction = narrowed(config.redaction, *names) if config.redaction else None
+        return run.input, {
+            "tools": run.tools, "models": models, "runner": self.runner,
+            "limits": run.limits.narrowed(Limits(**self.limits)), "redaction": redaction,
+            "volatile": config.volatile,
+        }  # fmt: skip
 
 
-def run_models(given: Prepared, config: Config, specs: tuple[str, ...]) -> dict[str, Model]:
-    """Return the models of a run by name, as the options, agent files and configuration have them.
+def known_tools(own: Iterable[Tool]) -> tuple[str, ...]:
+    """Return the names of tools that agent files may use."""
+    return (*NAMEABLE_TOOLS, *(tool.name for tool in own))
 
-    Raises:
-        click.UsageError: there is none for its agent.
-    """
-    models = models_for(given.agents, config, said=models_by_name(specs))
-    if "" not in models:
-        raise click.UsageError(
-            "no model: pass --model (openai:NAME, anthropic:NAME, "
-            "pydantic:PROVIDER:NAME, scripted:FILE), or set `provider` and `model` "
-            "in AGENT.md, or `llm.default_pool` in refold.yaml"
-        )
-    return models
+
+agent_options: Final = as_one(
+    "agents", AgentOptions,
+    click.option(
+        "--model", metavar="[NAME=]SPEC", multiple=True,
+        help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the "
+        "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
+    ),
+    click.option(
+        "--runner", type=click.Choice(list(RUNNERS)), default="in-process",
+        show_default=True, help="Runner of subagents.",
+    ),
+    root_option(click.Option),
+    tools_option(
+        click.Option, "Your own tools, or lists of tools, for agents and profiles that name them, "
+        "and for agents without a list of tools.  They can be delegation tools.",
+    ),
+    limit_option(
+        tuple(attrs.fields_dict(Limits)),
+        "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
+        "max_iterations, model requests of the agent; timeout_seconds; and others.",
+    ),
+    config_option(click.Option),
+)  # fmt: skip

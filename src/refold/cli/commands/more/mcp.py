@@ -11,34 +11,22 @@ import re
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
 
-from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.run_names import PLACE, RUN
-from refold.cli.arguments.running import (
-    config_option,
-    model_option,
-    root_option,
-    run_limit_option,
-    run_models,
-    runner_option,
-)
+from refold.cli.arguments.running import AgentOptions, agent_options
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.cli.output.pages import HelpPage
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import ExtraMissing, RefoldError
-from refold.engine.events.limits import Limits
 from refold.engine.log.names import fresh_path, tree
 from refold.engine.log.reader import read_entries
-from refold.engine.secrets.redaction import narrowed
 from refold.store.place import ObjectStore, StoredRun, stored_run
-from refold.tools.agents.agent_files import NAMEABLE_TOOLS
-from refold.tools.configuration.config import load_config
 from refold.tools.configuration.prepared_run import delegation_run, planned
 from refold.tools.contract.policy import POLICIES
 
@@ -73,19 +61,10 @@ you."""
     "Can be repeated.  The options below are for these subagents.",
 )  # fmt: skip
 @click.option("--program", metavar="FILE.py:NAME", help="Their program, instead of an agent.")
-@model_option
-@runner_option
-@click.option(
-    "--tools",
-    metavar="MODULE:NAME,…",
-    multiple=True,
-    callback=lambda _context, _option, given: ",".join(given),
-    help="More tools for them.",
-)
-@run_limit_option
-@root_option
-@config_option
-def command(*, folder: Path | StoredRun, kinds: tuple[str, ...], **given: Any) -> int:
+@agent_options
+def command(
+    *, folder: Path | StoredRun, kinds: tuple[str, ...], program: str | None, agents: AgentOptions
+) -> int:
     """Serve recorded runs to an agent, as an MCP server on standard input.
 
     FOLDER is a folder of runs (by default runs/), or the URL of a store.
@@ -103,7 +82,7 @@ def command(*, folder: Path | StoredRun, kinds: tuple[str, ...], **given: Any) -
     the extra `mcp`.
     """
     if kinds:
-        return _delegating(folder, kinds, **given)
+        return _delegating(folder, kinds, program, agents)
     context = click.get_current_context()
     for parameter in context.command.params[2:]:
         if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
@@ -121,42 +100,17 @@ def command(*, folder: Path | StoredRun, kinds: tuple[str, ...], **given: Any) -
 
 
 def _delegating(
-    folder: Path | StoredRun,
-    kinds: tuple[str, ...],
-    *,
-    program: str | None,
-    specs: tuple[str, ...],
-    runner: str,
-    tools: str,
-    limits: dict[str, Any],
-    root: Path,
-    config: Path | None,
+    folder: Path | StoredRun, kinds: tuple[str, ...], program: str | None, agents: AgentOptions
 ) -> int:
     """Offer kinds of delegation to a client, and record what its subagents do."""
     from refold.cli.commands.more.mcp_delegate import delegate  # noqa: PLC0415 - another server
 
     if isinstance(folder, StoredRun):
         raise click.UsageError("--delegate: expected a folder for the runs, not a store")
-    own = load_tools(tools)
-    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
-    project = load_config(config or Path(), known_tools=known)
-    given = delegation_run(kinds, root=root, config=project, own=own, program=program or "agent")
-    for note in given.notes:
-        output.note(note)
-    models = run_models(given, project, specs)
-    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
+    given, options = agents.prepared(delegation_run, kinds=kinds, program=program or "agent")
+    log = folder / fresh_path("mcp").name
     try:
-        recording = delegate(
-            given.input,
-            log=folder / fresh_path("mcp").name,
-            tools=given.tools,
-            models=models,
-            session=planned(),
-            runner=runner,
-            limits=given.limits.narrowed(Limits(**limits)),
-            redaction=narrowed(project.redaction, *names) if project.redaction else None,
-            volatile=project.volatile,
-        )
+        recording = delegate(given, log=log, session=planned(), **options)
     except ModuleNotFoundError as error:
         raise ExtraMissing(error.name or "mcp", "mcp") from None
     return FINE if recording.ok else NOT_COMPLETED

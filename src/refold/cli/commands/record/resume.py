@@ -24,12 +24,14 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.hints import Given, next_line
 from refold.cli.arguments.loading import (
+    config_option,
     import_from_here,
     load_model,
     load_session,
     load_tools,
     models_by_name,
     program_option,
+    root_option,
     tools_beside,
     tools_option,
 )
@@ -43,7 +45,6 @@ from refold.cli.arguments.logs import (
     place_of,
     started,
 )
-from refold.cli.arguments.paths import UserPath
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
@@ -111,7 +112,7 @@ _INTERRUPTED: Final = "effect.cancelled"
 @click.command("resume", cls=WithCommand)
 @click.argument("log", type=RUN)
 @program_option
-@tools_option
+@tools_option()
 @click.option(
     "--agent", type=LOG, metavar="AGENT.md", cls=OfPrograms, help="Agent file of a `refold run`."
 )
@@ -120,14 +121,8 @@ _INTERRUPTED: Final = "effect.cancelled"
     help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or FILE.py:NAME; by "
     "default the one in the log.  NAME= selects a model of the run.",
 )  # fmt: skip
-@click.option(
-    "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR", cls=OfPrograms,
-    help="Folder for the built-in file tools; by default this one.",
-)  # fmt: skip
-@click.option(
-    "--config", type=LOG, metavar="FILE", cls=OfPrograms,
-    help="Configuration file, as for `refold run`; by default refold.yaml here.",
-)  # fmt: skip
+@root_option(OfPrograms)
+@config_option(OfPrograms)
 @click.option(
     "--answer", "answers", metavar="KEY=JSON", multiple=True, cls=OfPrograms,
     help="Answer to a question.",
@@ -324,11 +319,11 @@ def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
 
 
 def _project(given: Given) -> Any:
-    from refold.tools.agents.agent_files import NAMEABLE_TOOLS  # noqa: PLC0415 - imports the tools
+    from refold.cli.arguments.running import known_tools  # noqa: PLC0415 - imports the tools
     from refold.tools.configuration.config import load_config  # noqa: PLC0415 - the same
 
-    own = (tool.name for tool in load_tools(given.tools))
-    return load_config(given.config or Path(), known_tools=(*NAMEABLE_TOOLS, *own))
+    own = load_tools(given.tools)
+    return load_config(given.config or Path(), known_tools=known_tools(own))
 
 
 def _models(log: Path, given: Given, start: RunStarted) -> dict[str, Model]:

@@ -3,33 +3,21 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import attrs
 import click
 
-from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
-from refold.cli.arguments.running import (
-    config_option,
-    model_option,
-    root_option,
-    run_limit_option,
-    run_models,
-    runner_option,
-)
+from refold.cli.arguments.running import AgentOptions, agent_options, known_tools
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import HelpPage
 from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
 from refold.cli.output.recorded import answer
 from refold.engine.errors import InvalidDefError
-from refold.engine.events.limits import Limits
 from refold.engine.runners.recording import record
-from refold.engine.secrets.redaction import narrowed
-from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
+from refold.tools.agents.agent_files import FILE_NAME, AgentDef, load_agent
 from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.configuration.config import load_config
 from refold.tools.configuration.prepared_run import prepare_run, session_for
 
 
@@ -48,19 +36,9 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 @click.command("run", cls=HelpPage)
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
 @click.option("--task", help="Task of the agent; use - for standard input.")
-@model_option
-@runner_option
+@agent_options
 @log_option
 @label_option
-@root_option
-@click.option(
-    "--tools", metavar="MODULE:NAME,…", multiple=True,
-    callback=lambda _context, _option, given: ",".join(given),
-    help="Your own tools, or lists of tools, for agents and profiles that name them, and\n"
-    "for agents without a list of tools.  They can be delegation tools.",
-)  # fmt: skip
-@run_limit_option
-@config_option
 @click.option(
     "--ask", is_flag=True,
     help="Answer the run's questions at this terminal, instead of suspending it.",
@@ -74,14 +52,9 @@ def command(
     *,
     agent: Path,
     task: str | None,
-    specs: tuple[str, ...],
-    runner: str,
+    agents: AgentOptions,
     log: Path | None,
     labels: dict[str, str],
-    root: Path,
-    tools: str,
-    limits: dict[str, Any],
-    config: Path | None,
     ask: bool,
     dry_run: bool,
 ) -> int:
@@ -103,40 +76,29 @@ def command(
     """
     if not agent.exists():
         raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
-    own = load_tools(tools)
-    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
     if dry_run:
-        return run_dry(agent, known)
+        return run_dry(agent, known_tools(agents.own))
     if task is None:
         raise click.UsageError("pass --task, or --dry-run to check the agent's file")
-    project = load_config(config or Path(), known_tools=known)
-    given = prepare_run(agent, task=_task(task), root=root, config=project, own=own)
-    for note in given.notes:
-        output.note(note)
-    models = run_models(given, project, specs)
-    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
+    given, options = agents.prepared(prepare_run, agent_path=agent, task=_task(task))
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is working")
     with output.stdout_kept(), progress:
         recording = record(
             "agent",
-            given.input,
+            given,
             log=log,
-            tools=given.tools,
-            models=models,
-            session=session_for(given.tools),
-            runner=runner,
-            limits=given.limits.narrowed(Limits(**limits)),
+            session=session_for(options["tools"]),
             labels=labels,
-            redaction=narrowed(project.redaction, *names) if project.redaction else None,
-            volatile=project.volatile,
             ask=people.ask if ask else None,
+            **options,
         )
     again = ""
     if recording.questions:
         from refold.cli.arguments.hints import Given, next_line  # noqa: PLC0415 - few runs ask
         from refold.cli.commands.record.resume import until_answered  # noqa: PLC0415 - the same
 
-        more = Given(tools=tools, agent=agent, model=specs, root=root, config=config)
+        names = ("tools", "model", "root", "config")
+        more = Given(agent=agent, **{name: getattr(agents, name) for name in names})
         if ask:
             recording = until_answered(recording, attrs.evolve(more, ask=True))
         again = next_line("resume", recording.log, more)

@@ -34,7 +34,7 @@ _OF_ORDERS: Final = ("orders", "timers", "is_all")
 @click.command("explore", cls=WithCommand)
 @click.argument("log", type=RUN)
 @program_option
-@tools_option
+@tools_option()
 @click.option(
     "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",
     cls=OfPrograms,
