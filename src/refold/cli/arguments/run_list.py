@@ -147,6 +147,10 @@ def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
         with contextlib.suppress(BlobBroken):
             texts = tuple(resolved(each, BlobStore(blobs_of(path)).get) for each in texts)
     began = dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC)
+    shown = compact(shlex.join(given["command"]) if is_watched else given, _SHOWN)
+    task = given.get("task") if isinstance(given, dict) else None
+    about = shown if given is not None else ""
+    who = run_name(str(data["program"]), given)
     origin = data.get("origin") or {}
     run = attrs.evolve(
         run,
@@ -155,8 +159,11 @@ def _with_ends(run: ListedRun, path: Path, *, is_whole: bool) -> ListedRun:
         entries=int(last["seq"]) + 1,
         guarantee=str(data.get("guarantee") or ""),
         forked={name: origin[name] for name in ("head", "at", "edits") if origin},
-        who=run_name(str(data["program"]), data.get("input")),
-        input=compact(shlex.join(given["command"]) if is_watched else given, _SHOWN),
+        who=who,
+        title=shown
+        if is_watched
+        else f"{who}  {compact(task, _SHOWN) if task else about}".rstrip(),
+        input=shown,
         labels={str(name): str(value) for name, value in (data.get("labels") or {}).items()},
         error=error_text(ended.get("error")).strip(),
         texts=texts,

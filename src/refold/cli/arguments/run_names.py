@@ -13,13 +13,15 @@ import click
 from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output
 from refold.engine.errors import UsageError
-from refold.engine.log.names import is_runs
+from refold.engine.log.names import SUFFIX, is_runs
 from refold.replay.difference.pointer_diff import few
 from refold.store.place import StoredRun, stored_run
 
 _AT: Final = re.compile(r"@(?:last|-([1-9][0-9]{0,5}))")
 """The newest root run of a folder, or the second newest, `@-2`."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_MADE: Final = re.compile(r"^[0-9]{8}T[0-9]{6}Z-.+-([0-9a-f]{6})\.")
+"""A name that Refold chose, and its last part."""
 _NAMED: Final = 3
 """Runs of a folder that are named where one is needed."""
 
@@ -66,13 +68,14 @@ class _Runs(UserPath):
                 raise click.UsageError(f"{value}: {folder} has {has}")
             output.hint(f"{value} is {output.shown_path(runs[-number])}")
             return runs[-number]
-        begin = [each for each in folder.iterdir() if each.name.startswith(name) and is_runs(each)]
-        if len(begin) > 1:
-            names = few(sorted(each.name for each in begin), 3)
-            raise click.UsageError(
-                f"{value} is ambiguous: {len(begin)} runs begin with it: {names}"
-            )
-        return begin[0] if begin else None
+        runs = [each for each in folder.iterdir() if is_runs(each)]
+        found = [each for each in runs if each.name == f"{name}{SUFFIX}"] or [
+            each for each in runs if each.name.startswith(name) or each.stem.endswith(f"-{name}")
+        ]
+        if len(found) > 1:
+            names = few(sorted(each.name for each in found), _NAMED)
+            raise click.UsageError(f"{value} is ambiguous, {len(found)} runs match: {names}")
+        return found[0] if found else None
 
 
 def _nearest(path: Path) -> str:
@@ -88,6 +91,15 @@ def _nearest(path: Path) -> str:
     names = {each.name.partition(".")[0]: each for each in there if is_runs(each)}
     near = get_close_matches(path.name.partition(".")[0], names, 1)
     return output.shown_path(names[near[0]]) if near else ""
+
+
+def short_name(path: Path) -> str:
+    """Return a short text that names a run as a LOG argument: `cdd500`, `audit`."""
+    made = _MADE.search(path.name)
+    is_here = path.parent == Path("runs") and path.suffix == SUFFIX
+    if made:
+        return made[1] if is_here else f"{output.shown_path(path.parent)}/{made[1]}"
+    return path.stem if is_here else output.shown_path(path)
 
 
 class _Run(_Runs):

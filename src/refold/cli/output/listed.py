@@ -16,7 +16,7 @@ from refold.engine.events.outcome import Priced, Usage
 class ListedRun(Document):
     """One root run, as it looks from outside: `refold ls`. By default, a file that is not a log."""
 
-    hidden = ("path", "who", "wall_us", "nonce", "origin", "guarantee", "forked", "texts")
+    hidden = ("path", "who", "title", "wall_us", "nonce", "origin", "guarantee", "forked", "texts")
 
     log: str
     started: str | None = None
@@ -45,6 +45,8 @@ class ListedRun(Document):
     forked: dict[str, Any] = attrs.field(factory=dict)
     path: Path
     who: str = ""
+    title: str = ""
+    """Its task or its command, else its program and input."""
     wall_us: int = 0
     nonce: str = ""
     texts: tuple[Any, ...] = ()

@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 import refold
+from refold.cli.output import words
 from refold.engine.errors import OptionRefused
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
@@ -59,13 +60,34 @@ def test_a_root_is_listed_once_with_its_children_counted(folder: Path, invoke: I
 def test_people_read_a_run_on_one_line_its_log_before_the_rest(
     folder: Path, invoke: Invoke
 ) -> None:
-    (line,) = invoke("ls", folder).stdout.splitlines()
+    heads, line = invoke("ls", folder).stdout.splitlines()
     (run,) = _runs(folder, invoke)
 
-    assert line.startswith(run["started"].replace("T", " ")[:16] + "  completed  ")
-    assert f" · {run['duration_ms']} ms" in line
-    assert f"completed  {folder / 'survey.jsonl'}  survey_tree" in line
-    assert "3 runs below" in line
+    assert heads.split() == ["started", "status", "run", "below", "time", "what"]
+    assert line.startswith(run["started"].replace("T", " ")[5:16] + "  completed  ")
+    numbers, _, what = line.partition(f"{folder / 'survey.jsonl'}")[2].partition("survey_tree")
+    assert numbers.split(None, 1) == ["3", f"{words.seconds(run['duration_ms'])}  "]
+    assert what.startswith('  {"title":"a tree",')
+
+
+def test_a_run_has_a_short_name_that_commands_take(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the list fits 80 columns up to there."""
+    monkeypatch.chdir(tmp_path)
+    made = record(_nothing).log
+    record(_nothing, log=tmp_path / "runs" / "mine.jsonl")
+    shutil.copytree("runs", "others")
+
+    rows = invoke("ls").stdout.splitlines()[1:]
+    elsewhere = invoke("ls", "others").stdout.splitlines()[1:]
+
+    names = [row.split()[3] for row in (*rows, *elsewhere)]
+    made_id = made.stem[-6:]
+    assert names == [made_id, "mine", f"others/{made_id}", "others/mine.jsonl"]
+    assert all(row.index("_nothing") < 60 for row in rows)
+    for name in names:
+        assert invoke("show", name).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -246,7 +268,7 @@ def test_failed_children_and_default_limits_are_counted(tmp_path: Path, invoke: 
 
     (row,) = _runs(tmp_path, invoke)
     assert (row["failed_children"], row["refused"]) == (2, 0)
-    assert " · 2 failed" in invoke("ls", tmp_path).stdout
+    assert "  2 failed  " in invoke("ls", tmp_path).stdout
 
 
 def test_what_a_limit_refuses_that_nobody_set_is_told(tmp_path: Path, invoke: Invoke) -> None:
@@ -346,7 +368,7 @@ def test_notable_lists_what_has_something_notable_in_its_tree(folder: Path, invo
     said = invoke("ls", folder, "--notable")
 
     assert said.exit_code == 0
-    assert [line.split("  ")[2] for line in said.stdout.splitlines()] == [f"{folder}/empty.jsonl"]
+    assert [line.split()[3] for line in said.stdout.splitlines()[1:]] == [f"{folder}/empty.jsonl"]
     assert "survey.jsonl: 1 log of it cannot be searched" in said.stderr
 
 
@@ -401,9 +423,9 @@ def test_a_run_is_listed_with_its_labels_input_and_error(orders: Path, invoke: I
     assert sent["labels"] == {"customer": "Zoë & Co"}
     assert sent["input"] == '{"what":"A-117"}'
     assert (sent["error"], failed["error"]) == ("", "raised: ValueError: nothing is left of it")
-    assert "  customer=Zoë & Co  " in lines[0]
-    assert '· {"what":"A-117"}' in lines[0]
-    assert "  raised: ValueError: nothing is left of it" in lines[1]
+    assert "  customer=Zoë & Co  " in lines[1]
+    assert '  {"what":"A-117"}' in lines[1]
+    assert "  raised: ValueError: nothing is left of it" in lines[2]
     assert len(large["input"]) <= 80
 
 

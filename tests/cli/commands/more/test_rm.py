@@ -110,7 +110,7 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
         ("survey.1.jsonl", "which is removed with its run: refold rm "),
         ("none.jsonl", "no such run"),
         ("none.refold", "no such run"),
-        ("notes.txt", "ends in .jsonl"),
+        ("notes.txt", "must end in .jsonl"),
         ("folder.jsonl", "a folder, not a log"),
         ("folder.refold", "a folder, not a log"),
         ("", "to remove runs of it, add --older-than or --status"),

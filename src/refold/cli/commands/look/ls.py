@@ -1,5 +1,6 @@
 """`refold ls`: the recorded runs of a folder (CONTRACT.md §14.10)."""
 
+import datetime as dt
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import click
 
 from refold.cli.arguments.logs import json_option, opened_log
 from refold.cli.arguments.run_list import moment, orphans, runs_of
-from refold.cli.arguments.run_names import PLACE, RUN
+from refold.cli.arguments.run_names import PLACE, RUN, short_name
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
@@ -134,9 +135,8 @@ def command(
         )
 
     def describe() -> None:
-        widths = _widths(found)
-        for each, branch in _lineage(found) if is_tree else ((each, "") for each in found):
-            _print(each, branch, *widths, sort or "")
+        rows = [*_lineage(found)] if is_tree else [(each, "") for each in found]
+        _print_runs(rows, sort or "")
         if sort:
             _print_sums(found)
         if listed and not found:
@@ -222,49 +222,69 @@ _LOG_WIDTH: Final = 36
 """Cells of the column of logs at most; a longer name moves what is behind it."""
 
 
-def _widths(found: list[ListedRun]) -> tuple[int, int]:
-    """Return the widths of the columns for the status and the log."""
-    logs = (len(each.log) for each in found)
-    status = max((len(output.status(each.status)[0]) for each in found), default=0)
-    return status, max((width for width in logs if width <= _LOG_WIDTH), default=0)
+def _print_runs(runs: Sequence[tuple[ListedRun, str]], sort: str) -> None:
+    """Print a row a run, whose first columns leave room in 80 cells; a terminal cuts the last one.
 
-
-def _print(found: ListedRun, branch: str, status: int, log: int, sort: str) -> None:
-    """Print a run on one line, whose first columns fit 80 cells: a terminal may cut off the rest.
-
-    A run that is sorted has its cost, tokens or time before its log.
+    A column that no run has is left out.
     """
-    started = (found.started or "(no time)").replace("T", " ")[:16]
-    word, style = output.status(found.status, found.standing)
-    amount = {
-        "cost": lambda: words.dollars(_cost(found)) if _cost(found) else "-",
-        "tokens": lambda: f"{_tokens(found):,}",
-        "time": lambda: words.seconds(found.duration_ms or 0),
+    heads = ["started", "status", "run", "below", "time", "cost", "tokens"]
+    rows = [_cells(run, sort) for run, _ in runs]
+    shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    widths = {
+        at: max(len(row[at]) for row in (heads, *rows) if len(row[at]) <= _LOG_WIDTH)
+        for at in shown
     }
-    took = "" if found.duration_ms is None else f" · {words.seconds(found.duration_ms)}"
-    output.line(
-        branch,
-        (f"{started:<16}  ", "dim"),
-        (f"{word:<{status}}", style),
-        (f"  {amount[sort]():>10}" if sort else "", "bold"),
-        f"  {found.log:<{log}}",
-        (f"  {found.who or '?'}", "bold"),
-        "".join(f"  {name}={value}" for name, value in found.labels.items()),
-        (f"  {found.error}", "red") if found.error else "",
-        f"  forked at entry {found.forked['at']} ·" if found.forked else " ",
-        f" {words.counted(found.entries, 'entry', 'entries')}",
-        (" · matched", "yellow")
-        if found.guarantee
-        else f" · {words.counted(max(0, found.runs - 1), 'run')} below",
-        (f" · {found.failed_children} failed", "red") if found.failed_children else "",
-        (f" · {found.refused} refused by default limits", "yellow") if found.refused else "",
-        took,
-        f" · {found.input}" if found.input not in ("", "null") else "",
-        f" · {', '.join(found.models)}" if found.models else "",
-        f" · {words.spent(found.usage, found.priced)}" if found.usage else "",
-        (f"  {words.size(found.bytes)}", "dim"),
-        cut=True,
-    )
+
+    def columns(row: list[str]) -> str:
+        return "".join(f"{row[at]:{'<' if at < _NUMBERS else '>'}{widths[at]}}  " for at in shown)
+
+    if runs:
+        output.line((f"{columns(heads)}what", "dim"), cut=True)
+    for (run, branch), row in zip(runs, rows, strict=True):
+        before, status, after = columns(row).partition(row[1])
+        style = output.status_style(run.status)
+        output.line((before, "dim"), (status, style), after, branch, *_what(run), cut=True)
+
+
+_NUMBERS: Final = 3
+"""The first of the columns whose texts end alike."""
+
+
+def _cells(run: ListedRun, sort: str) -> list[str]:
+    """Return the columns of a run; its tokens only if runs are sorted by them."""
+    started = (run.started or "").replace("T", " ")[:16]
+    is_new = started[:4] == str(dt.datetime.now(dt.UTC).year)
+    return [
+        started[5:] if is_new else started,
+        output.status(run.status)[0],
+        short_name(run.path),
+        f"{run.runs - 1:,}" if run.runs > 1 else "",
+        "" if run.duration_ms is None else words.seconds(run.duration_ms),
+        words.dollars(_cost(run)) if _cost(run) else "",
+        f"{_tokens(run):,}" if sort == "tokens" else "",
+    ]
+
+
+def _what(run: ListedRun) -> list[output.Part]:
+    """Return what a run is about, then how it went, then its sizes."""
+    _, colon, question = run.standing.partition(": ")
+    facts = [
+        words.counted(run.entries, "entry", "entries"),
+        "matched" if run.guarantee else "",
+        ", ".join(run.models),
+        words.spent(run.usage, run.priced) if run.usage else "",
+        words.size(run.bytes),
+    ]
+    return [
+        (run.title or run.log, "bold"),
+        (f"  {question}" if colon else "", "yellow"),
+        (f"  {run.error}" if run.error else "", "red"),
+        (f"  {run.failed_children} failed" if run.failed_children else "", "red"),
+        (f"  {run.refused} refused by default limits" if run.refused else "", "yellow"),
+        f"  forked at entry {run.forked['at']}" if run.forked else "",
+        "".join(f"  {name}={value}" for name, value in run.labels.items()),
+        (f"  {' · '.join(filter(None, facts))}", "dim"),
+    ]
 
 
 def _print_sums(found: list[ListedRun]) -> None:
