@@ -1,6 +1,6 @@
 """What the tests of the command line share: a way to call it, and a recorded survey."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,13 @@ from refold.cli.group import refold
 from refold.engine.ports.clock import FixedClock
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
-from tests.support.hints import failed_hints, problems_of_hints
+from tests.support.hints import (
+    EXECUTING,
+    READING,
+    failed_hints,
+    problems_of_hints,
+    runnable_hints,
+)
 
 Invoke = Callable[..., Result]
 
@@ -26,22 +32,27 @@ SOURCES = {
 
 
 @pytest.fixture
-def invoke() -> Invoke:
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
     """Return a call of `refold` with these arguments, in this process.
 
     Commands that it prints on standard error have to exist, with their options, and those without
-    placeholders have to run.
+    placeholders have to run: those that execute a program, at the end of the test.
     """
+    left: dict[tuple[str, ...], None] = {}
 
     def call(*arguments: object, stdin: str = "") -> Result:
         words = [str(each) for each in arguments]
         done = CliRunner().invoke(refold, words, input=stdin)
         assert problems_of_hints(done.stderr) == []
         if "--help" not in words:
-            assert failed_hints(done.stderr, words) == []
+            hints = runnable_hints(done.stderr, READING)
+            assert failed_hints(each for each in hints if each != words) == []
+            left.update(dict.fromkeys(map(tuple, runnable_hints(done.output, EXECUTING))))
         return done
 
-    return call
+    yield call
+    monkeypatch.setenv("REFOLD_CHECK", "0")
+    assert failed_hints(each for each in left if Path(each[1]).exists()) == []
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Commands that Refold prints, which have to be commands of Refold, and to run as printed."""
 
+import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import click
 from click.testing import CliRunner
@@ -10,11 +11,13 @@ from click.testing import CliRunner
 from refold.cli.group import refold
 
 _HINT = re.compile(r"(?:^|(?<!Usage): )(refold [a-z][a-z-]* .*)$", re.MULTILINE)
+_QUOTED = re.compile(r"`(refold [a-z][^`]*)`")
 
 
 def problems_of_hints(text: str) -> list[str]:
     """Return the printed commands of a text that name no command, or an option that it lacks."""
-    return [f"{line}: {why}" for line in _HINT.findall(text) if (why := _problem(line))]
+    lines = [*_HINT.findall(text), *_QUOTED.findall(text)]
+    return [f"{line}: {why}" for line in lines if (why := _problem(line))]
 
 
 def _problem(line: str) -> str:
@@ -36,25 +39,25 @@ def _problem(line: str) -> str:
     return ""
 
 
-_READING = ("show", "ls", "verify", "diff", "why", "files")
-_OPEN = re.compile(r"--salvage|FILE|SPEC|COMMAND|AGENT|URL|DIR|\bLOG\b|[.…]{1,3}$|`")
-"""Placeholders, sentences that go on, and what writes."""
+READING = ("show", "ls", "verify", "diff", "why", "files")
+"""Commands that can be run in the middle of a test."""
+EXECUTING = ("resume", "fork", "replay")
+"""Commands that change logs, or what a test counts."""
+_OPEN = re.compile(r"--salvage|--ask|FILE|SPEC|COMMAND|AGENT|URL|DIR|\bLOG\b|[.…]{1,3}$|`")
+"""Placeholders, sentences that go on, and options that write or wait."""
 
 
-def failed_hints(text: str, given: Sequence[str]) -> list[str]:
-    """Run the printed commands that only read, and have no placeholder; return those refused.
-
-    The command that printed them is not run again.
-    """
-    failed = []
+def runnable_hints(text: str, verbs: Collection[str]) -> list[list[str]]:
+    """Return the printed commands with one of these verbs that have no placeholder."""
+    found = []
     for line in dict.fromkeys(_HINT.findall(text)):
-        try:
-            _, *words = shlex.split(line)
-        except ValueError:
-            continue
-        if words[0] not in _READING or words == [*given] or _OPEN.search(line):
-            continue
-        done = CliRunner().invoke(refold, words)
-        if done.exit_code in (2, 70):
-            failed.append(f"{line}: {done.output}")
-    return failed
+        if not _OPEN.search(line):
+            with contextlib.suppress(ValueError):  # a sentence with an apostrophe
+                found.append(shlex.split(line)[1:])
+    return [words for words in found if words[0] in verbs]
+
+
+def failed_hints(hints: Iterable[Sequence[str]]) -> list[str]:
+    """Run printed commands; return those that are refused."""
+    ran = [(words, CliRunner().invoke(refold, [*words])) for words in hints]
+    return [f"{words}: {done.output}" for words, done in ran if done.exit_code in (2, 70)]
