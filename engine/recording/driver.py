@@ -24,19 +24,9 @@ from typing import Any
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json, kind_of
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import (
-    AnswerRefused,
-    ArgumentsRefused,
-    ChildStopped,
-    ModelError,
-    NotCanonical,
-    RefoldError,
-    ToolError,
-    Unanswered,
-    shortened,
-)
 from refold.engine.events.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.events.limits import CHILDREN_AT_ONCE
 from refold.engine.events.outcome import Outcome, Usage, failed
@@ -59,7 +49,8 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.workers import WORKERS_MAX, Mailbox, Workers, on_spare
 from refold.engine.values import Value
 
-_Came = ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
+_Ended = ToolReturned | ModelAnswered | InputGiven
+_Came = _Ended | Outcome | Suspended | Stopped | errors.Unanswered
 
 
 @attrs.frozen
@@ -304,7 +295,7 @@ class Driver:
     def _later(
         self,
         call: str,
-        work: Callable[[], ToolReturned | ModelAnswered | InputGiven | Unanswered],
+        work: Callable[[], ToolReturned | ModelAnswered | InputGiven | errors.Unanswered],
     ) -> None:
         context, flight = self._context.copy(), self.flights[call]
 
@@ -362,8 +353,8 @@ def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
 def _returned(tool: Tool, result: Any) -> ToolReturned:
     try:
         return ToolReturned("ok", tool.dump(result))
-    except NotCanonical as error:
-        place = f", at {shortened(error.pointer)}," if error.pointer else ""
+    except errors.NotCanonical as error:
+        place = f", at {errors.shortened(error.pointer)}," if error.pointer else ""
         advice = "; annotate what it returns, -> …" if error.expected == "a JSON value" else ""
         said = f"returned {error.found}{place} and not {error.expected}{advice}"
         return tool_failure("result", said)
@@ -373,9 +364,9 @@ def _failed_tool(error: BaseException) -> ToolReturned:
     """Return the failure of a tool that raised, for example an attempt to end the process."""
     kind = type(error).__name__
     match error:
-        case ToolError():
+        case errors.ToolError():
             return tool_failure(error.code, error.message, error.error_type)
-        case ArgumentsRefused():
+        case errors.ArgumentsRefused():
             return tool_failure("arguments", "; ".join(error.problems))
         case Exception():
             return tool_failure("raised", text_of(error), kind)
@@ -426,7 +417,7 @@ def _answered(effect: AskModel, reply: ModelReply) -> ModelAnswered:
 
 
 def _failed_model(error: BaseException) -> ModelAnswered:
-    if isinstance(error, ModelError):
+    if isinstance(error, errors.ModelError):
         return model_failure(error.code, error.message)
     return model_failure("raised", f"{type(error).__name__}: {text_of(error)}")
 
@@ -436,7 +427,9 @@ def model_failure(code: str, message: str) -> ModelAnswered:
     return ModelAnswered("error", error={"code": code, "message": message})
 
 
-def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:
+def _ask_person(
+    question: Question, ask: Callable[[Question], Json]
+) -> InputGiven | errors.Unanswered:
     try:
         answer = ask(question)
         if inspect.isawaitable(answer):
@@ -444,12 +437,12 @@ def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiv
         answer = to_json(answer)
         check_answer(question, answer)
         return InputGiven(answer)
-    except Unanswered as error:
-        return Unanswered(str(error))
-    except AnswerRefused as error:
-        return Unanswered(f"{ASK_FAILED} returned a wrong answer: {error}")
+    except errors.Unanswered as error:
+        return errors.Unanswered(str(error))
+    except errors.AnswerRefused as error:
+        return errors.Unanswered(f"{ASK_FAILED} returned a wrong answer: {error}")
     except Exception as error:  # noqa: BLE001 - a question that nobody could answer stays open
-        return Unanswered(f"{ASK_FAILED} raised {type(error).__name__}: {text_of(error)}")
+        return errors.Unanswered(f"{ASK_FAILED} raised {type(error).__name__}: {text_of(error)}")
 
 
 async def _awaited(answer: Awaitable[Json]) -> Json:
@@ -473,8 +466,8 @@ def _go_on(run: _Run, request: ChildRequest) -> Outcome | Suspended:
             from refold.engine.children.unfinished import take_up  # noqa: PLC0415 - few runs are resumed
 
             taken = take_up(request)
-        except RefoldError as error:
-            raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
+        except errors.RefoldError as error:
+            raise errors.ChildStopped(str(request.log), type(error).__name__, str(error)) from None
         if isinstance(taken, Outcome):
             return taken
         ended = run(taken)
@@ -491,7 +484,7 @@ def _run_child(
     run: _Run = partial(here, runner, abandon) if here else runner.run
     try:
         return run(request) if request.resume is None else _go_on(run, request)
-    except ChildStopped as error:
+    except errors.ChildStopped as error:
         return Stopped(code=error.code, message=error.message)
     except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed
         return failed(

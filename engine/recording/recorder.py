@@ -16,15 +16,9 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import (
-    ChildStopped,
-    NotCanonical,
-    SecondInterrupt,
-    Unanswered,
-    ValueRefused,
-)
 from refold.engine.events.events import (
     ChildFinished,
     ClockRead,
@@ -213,7 +207,7 @@ class Recorder(World):
                 verdict = self._kernel.execute(request.program, faces_of(self._kernel), argument)
                 waits = RunFinished("suspended", "input")  # which is not logged
                 finished = waits if self._questions else self._seal(verdict)
-        except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
+        except errors.SecondInterrupt as error:  # Python ends as interrupted by its own class
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         except Exception:
             self._give_up(is_lost=True)
@@ -298,7 +292,7 @@ class Recorder(World):
         """
         is_second, self._interrupted = self._interrupted, True
         if is_second:
-            raise SecondInterrupt
+            raise errors.SecondInterrupt
         self._arrivals.put(CancelRun())
         if self._driver.is_in_place:
             raise KeyboardInterrupt
@@ -760,7 +754,7 @@ class Recorder(World):
         try:
             self._kernel.children[call].read(self._redacted(ChildFinished(outcome), call).outcome)
             self._world(ChildFinished(outcome), call, cause, meta)
-        except (NotCanonical, ValueRefused) as error:
+        except (errors.NotCanonical, errors.ValueRefused) as error:
             took, child = outcome.duration_ms, outcome.child
             refused = failed("malformed", "output", str(error), duration_ms=took, child=child)
             self._world(ChildFinished(refused), call, cause, meta)
@@ -777,11 +771,11 @@ class Recorder(World):
             case Suspended() | Outcome() as said:
                 self._keep_reply(arrival.call, said, arrival.ended_us, flight)
                 return False
-            case Unanswered():
+            case errors.Unanswered():
                 self._unanswered[arrival.call] = str(arrival.event)
                 return False
             case Stopped(code=code, message=message):
-                raise ChildStopped(str(self.request.log), code, message)
+                raise errors.ChildStopped(str(self.request.log), code, message)
             case event if arrival.call not in self._kernel.open:
                 self._late(arrival.call, event)
                 return False
@@ -823,7 +817,7 @@ class Recorder(World):
                 change = SessionChanged(message.event, message.data, message.by)
                 try:
                     self._world(change, None, self._ledger.step)
-                except NotCanonical as error:
+                except errors.NotCanonical as error:
                     message.answer.set_exception(error)
                     return False
                 message.answer.set_result(0)
@@ -841,7 +835,7 @@ class Recorder(World):
         cause, event = self._ledger.cause_of(call), self._redacted(event, call)
         try:
             self._ledger.open_step(event, call, cause)
-        except NotCanonical as error:
+        except errors.NotCanonical as error:
             event = tool_failure("result", str(error), "NotCanonical")
             self._ledger.open_step(event, call, cause)
         return event
@@ -852,7 +846,7 @@ class Recorder(World):
             event = attrs.evolve(event, message=to_json(event.message))
             event = self._redacted(event, call)
             self._ledger.open_step(event, call, cause)
-        except NotCanonical as error:
+        except errors.NotCanonical as error:
             event = model_failure("malformed", str(error))
             self._ledger.open_step(event, call, cause)
         return event

@@ -13,15 +13,8 @@ from typing import Final
 
 import attrs
 
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json, encode
-from refold.engine.errors import (
-    LogDamaged,
-    NotCanonical,
-    OutsideLoop,
-    RefoldError,
-    UsageError,
-    ValueRefused,
-)
 from refold.engine.events.call_key import parts_of, scope_of
 from refold.engine.events.events import RunFinished
 from refold.engine.log.reader import Entry, read_entries
@@ -94,9 +87,9 @@ class Comparison:
                 verdict = replayed.kernel.execute(
                     self.program, faces_of(replayed.kernel), replayed.started.input
                 )
-        except LogDamaged as error:
+        except errors.LogDamaged as error:
             return damaged(self.log, self.names, str(error))
-        except RefoldError as error:
+        except errors.RefoldError as error:
             return self._stopped(error)
         if replayed.cursor.broken is not None:
             return damaged(self.log, self.names, str(replayed.cursor.broken))
@@ -111,7 +104,7 @@ class Comparison:
             return None
         return self._compare_end(entry, self.end)
 
-    def _stopped(self, error: RefoldError) -> Divergence:
+    def _stopped(self, error: errors.RefoldError) -> Divergence:
         """Return the divergence for an error that ended the comparison, or an earlier difference.
 
         Raises:
@@ -120,11 +113,11 @@ class Comparison:
         replayed = self.replayed
         if replayed.explorer is not None:
             return self._named(replayed.explorer)
-        if isinstance(error, OutsideLoop):  # asked something of the network: live, it is in no log
+        if isinstance(error, errors.OutsideLoop):  # it asked the network: that is in no log
             self.raised = (error.file, error.line)
             now = {"kind": "network", "name": error.method.rpartition(" ")[2]}
             return self._divergence("extra_call", _Sides(recorded=None, now=now), cause=str(error))
-        if not isinstance(error, NotCanonical | ValueRefused) or not replayed.last:
+        if not isinstance(error, errors.NotCanonical | errors.ValueRefused) or not replayed.last:
             raise error
         entry = replayed.last[-1]
         recorded = {"kind": entry.kind, "call": entry.call or "", **replayed.cursor.data(entry)}
@@ -151,7 +144,7 @@ class Comparison:
         replayed = self.replayed
         event = replayed.cursor.event(entry)
         if not isinstance(event, RunFinished):
-            raise UsageError(f"{self.log}: the last entry is not run.finished")
+            raise errors.UsageError(f"{self.log}: the last entry is not run.finished")
         recorded = end_of(event)
         if replayed.kernel.session is not None:
             recorded["session_digest"] = event.session_digest

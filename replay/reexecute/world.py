@@ -20,16 +20,8 @@ from typing import Any, Final, NoReturn
 import attrs
 
 import refold.engine
+from refold.engine import errors
 from refold.engine.encoding.canonical import Json, encode, loads
-from refold.engine.errors import (
-    DelegationNeeded,
-    EventMalformed,
-    ProgramNeeded,
-    ProgramNotFound,
-    SessionNeeded,
-    ToolNeeded,
-    UsageError,
-)
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
     FROM_WORLD,
@@ -188,7 +180,7 @@ class Replayed(World):
         ran, now = self.cursor.data(entry)["delegation"], event.delegation
         tool = self.kernel.tools.get(now.get("tool", ""))
         if getattr(tool, "stands_in", False) and ran["program"] != now["program"]:
-            raise ProgramNeeded(now["tool"], call or "", ran["program"])
+            raise errors.ProgramNeeded(now["tool"], call or "", ran["program"])
 
     def _is_excused(self, entry: Entry, event: Event, call: str | None) -> bool:
         """Return whether all that differs is volatile, or was taken out of the record (§12.7)."""
@@ -303,7 +295,7 @@ class Replayed(World):
             if data.startswith(_RESULT) and data.endswith(b"}"):
                 return (loads(data[_AFTER]),)
             return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
-        except (ValueError, EventMalformed):
+        except (ValueError, errors.EventMalformed):
             return None
 
     @property
@@ -319,7 +311,7 @@ class Replayed(World):
             SessionNeeded: names the missing session.
         """
         if self.kernel.session is None and self.cursor.next_kind() == "session.seeded":
-            raise SessionNeeded(self.cursor.path, "of its own")
+            raise errors.SessionNeeded(self.cursor.path, "of its own")
 
     def advance(self) -> bool:
         """Deliver the next line; it has to be one that the program waits for."""
@@ -511,11 +503,11 @@ class LoggedTool:
 
     def call(self, _arguments: Any, context: Any, /) -> NoReturn:
         """Refuse: replay executes no tool."""
-        raise ToolNeeded(self.name, context.call)
+        raise errors.ToolNeeded(self.name, context.call)
 
     async def delegate(self, run: Any, arguments: Any, /) -> Json:  # noqa: ARG002 - the port's
         """Refuse: a delegation tool is program code, and has to be passed."""
-        raise DelegationNeeded(self.name, self.name)
+        raise errors.DelegationNeeded(self.name, self.name)
 
     def dump(self, result: Any, /) -> Json:
         """Return it as it is."""
@@ -523,7 +515,7 @@ class LoggedTool:
 
     def load(self, result: Json, /) -> Any:  # noqa: ARG002 - the port's
         """Refuse: the types of the result are not in the log."""
-        raise ToolNeeded(self.name, self.name)
+        raise errors.ToolNeeded(self.name, self.name)
 
 
 @attrs.frozen
@@ -536,7 +528,7 @@ class LoggedModel:
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Refuse: replay asks no model."""
-        raise UsageError(f"replay asks no model: {self.name}, {len(request.messages)}")
+        raise errors.UsageError(f"replay asks no model: {self.name}, {len(request.messages)}")
 
 
 class LoggedModels(dict[str, Model]):
@@ -602,7 +594,7 @@ def program_of(program: Program | Reference | str | None, started: RunStarted) -
         return load_program(program)
     if names_shipped(started):
         return load_program(started.program)
-    raise ProgramNotFound(
+    raise errors.ProgramNotFound(
         started.program,
         "Refold never imports code that a log names; pass the program (--program module:name or "
         "file.py:name)",

@@ -219,7 +219,7 @@ def _undone(
     except errors.Diverged as error:
         _remove(log, had_blobs=had_blobs)
         found = error.divergence
-        own = root.with_name(root.stem + Path(found.log).name.removeprefix(log.stem))
+        own = _place(Path(found.log), log, root)
         cause = "an edit changes the entries that are kept: fork earlier, or without `at` (--at)"
         cause = cause if edits else found.cause
         raise errors.Diverged(attrs.evolve(found, log=str(own), cause=cause)) from None
