@@ -58,3 +58,21 @@ def test_the_entry_for_registries_is_of_this_version() -> None:
     assert source["value"] == f"{project['name']}[mcp]=={project['version']}"
     assert name["value"] in COMMANDS
     assert "mcp" in project["optional-dependencies"]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source archive does not know git")
+def test_the_source_archive_has_every_file_that_tests_and_builds_read() -> None:
+    """The links below src/refold and what only git reads are left out."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    included = tuple(build["targets"]["sdist"]["only-include"])
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True)
+    files = [Path(line) for line in listed.stdout.decode().splitlines()]
+
+    left_out = [
+        str(file)
+        for file in files
+        if not any(file.is_relative_to(each) for each in included)
+        if not (ROOT / file).is_symlink()
+    ]
+
+    assert left_out == [".git-blame-ignore-revs", ".gitignore", "pyproject.toml"]

@@ -37,6 +37,17 @@ def test_a_signed_log_is_authentic(folder: Path, invoke: Invoke) -> None:
     assert "authentic  yes  signed by ann (SHA256:" in verified.stdout
 
 
+def test_logs_of_children_that_a_shell_names_too_are_signed_by_their_roots(
+    folder: Path, invoke: Invoke
+) -> None:
+    logs = (folder / "runs").glob("*.jsonl")
+
+    done = invoke("sign", *logs, "--key", folder / "key")
+
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in folder.rglob("*.sig")] == ["survey.jsonl.sig"]
+
+
 def test_the_document_of_verify_has_the_signature(folder: Path, invoke: Invoke) -> None:
     log = folder / "runs" / "survey.jsonl"
     signed = json.loads(invoke("sign", log, "--key", folder / "key", "--json").stdout)

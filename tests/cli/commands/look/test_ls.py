@@ -492,3 +492,13 @@ def test_logs_beside_an_empty_folder_are_pointed_at(
     (tmp_path / "x.jsonl").touch()
 
     assert "no runs in runs; `refold ls .` lists those here" in invoke("ls").stdout
+
+
+def test_runs_of_folders_below_an_empty_one_are_pointed_at(tmp_path: Path, invoke: Invoke) -> None:
+    below = tmp_path / "recordings" / "test_agent"
+    below.mkdir(parents=True)
+    (below / "a.jsonl").touch()
+
+    done = invoke("ls", tmp_path / "recordings")
+
+    assert f"`refold ls {below}` lists those below" in done.stdout

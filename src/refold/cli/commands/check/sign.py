@@ -28,11 +28,12 @@ def command(*, logs: tuple[Path, ...], key: Path) -> int:
 
     The signature is written to LOG.sig in OpenSSH's format.  It also covers the logs of finished
     children, because their parents' logs contain their heads.  If the run continues later, the
-    new entries are not signed.
+    new entries are not signed.  LOG can also be a folder, to sign all root logs below it.
 
     Examples:
       ssh-keygen -t ed25519 -N '' -f audit_key
       refold sign runs/audit.jsonl --key audit_key
+      refold sign runs --key audit_key
       refold verify runs/audit.jsonl --trust allowed_signers
       tail -n 1 runs/audit.jsonl.sig | ssh-keygen -Y verify -n refold \
           -f allowed_signers -I ann -s runs/audit.jsonl.sig
@@ -40,9 +41,11 @@ def command(*, logs: tuple[Path, ...], key: Path) -> int:
     Exit code: 0 all signed · 2 the key or a name is refused · 3 a log is damaged;
     the others are signed.
     """
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+
     signing, code = SigningKey(key), FINE
     signed = dict[Path, Statement]()
-    for log in logs:
+    for log in find_logs(logs):
         try:
             signed[log] = _signed(log, signing)
         except RefoldError as error:

@@ -142,7 +142,7 @@ def command(
         if listed and not found:
             output.line(f"no run matches ({len(listed):,} in {where})")
         elif not found:
-            output.line(f"no runs in {where}; {advice}")
+            output.line(f"no runs in {where}; {_advice_below(paths) or advice}")
         for name in lost:
             output.line((f"{name} is missing, but other files of its run exist", "yellow"))
         if lost:
@@ -166,6 +166,13 @@ def _places(places: Iterable[Path | StoredRun]) -> tuple[list[Path], str]:
         if not each.exists():
             raise UsageError(f"{output.shown_path(each)}: no such log or folder; {advice}")
     return paths, advice
+
+
+def _advice_below(paths: Iterable[Path]) -> str:
+    """Return the command that lists the runs of a folder below; empty if none has any."""
+    logs = (log for path in paths if path.is_dir() for log in path.glob(f"*/**/*{SUFFIX}"))
+    log = next(logs, None)
+    return f"`{output.command('ls', log.parent)}` lists those below" if log else ""
 
 
 def _stored(places: Sequence[Path | StoredRun], *, is_filtered: bool) -> int:
