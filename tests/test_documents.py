@@ -375,7 +375,7 @@ NAMES: Final[dict[str, tuple[str, set[str]]]] = {
         {*_options(command_line, _CONTEXT), *re.findall(r'"(--[\w-]+)"', _PLUGIN), *_FOREIGN},
     ),
     "command": (
-        r"(?:`|^\$ )refold ([a-z][\w-]*)",
+        r"(?:`|^\$ )refold\s+([a-z][\w-]*)",
         {*command_line.list_commands(_CONTEXT)},
     ),
     "name of the package": (
