@@ -104,6 +104,11 @@ def output_in(record: ObservedRecord) -> str:
     return IGNORED if _PAINTED.search(printed) else EXACT
 
 
+def command_in(record: ObservedRecord) -> list[str]:
+    """Return the recorded command."""
+    return [str(word) for word in _given_in(record).get("command", ())]
+
+
 def typed_at_in(record: ObservedRecord) -> bool:
     """Return whether people could type at a command when it was recorded."""
     return _given_in(record).get(TYPED_AT) is True

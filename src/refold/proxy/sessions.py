@@ -363,7 +363,8 @@ def replay_command(
             uncompared=session.place.edits.problem, unfit=session.place.unfit,
         )  # fmt: skip
     report = attrs.evolve(report, unkept="; ".join(unkept))
-    if report.identical or not session.place.edits.used or edits:
+    used = session.place.edits.used
+    if report.identical or not used or edits or _runs_an_edit(command, record, used):
         return report
     on_recorded = attrs.evolve(copying, files="recorded", keep=None)
     again = None
@@ -374,6 +375,13 @@ def replay_command(
                 profile=profile, output=output, copying=on_recorded, write=lambda _content: None,
             )  # fmt: skip
     return attrs.evolve(report, notes=(_why(again, has_input=has_input), *report.notes))
+
+
+def _runs_an_edit(command: Sequence[str], record: ObservedRecord, used: Iterable[str]) -> bool:
+    """Return whether another command than the recorded one names an edit: it needs this file."""
+    names = {Path(path).name for path in used}
+    is_named = any(Path(word).name in names for word in command)
+    return is_named and list(command) != bookends.command_in(record)
 
 
 def _why(again: ObservedReport | None, *, has_input: bool) -> str:

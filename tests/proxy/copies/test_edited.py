@@ -341,6 +341,24 @@ def test_edits_that_are_not_used_are_in_the_verdict(
     assert report.unused == (() if is_used else (path,))
 
 
+def test_a_changed_copy_of_the_program_is_not_tried_on_the_recorded_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lack it, so that it would differ there in any case."""
+    world = _world(tmp_path, "plain")
+    with Upstream() as upstream:
+        upstream.lead(monkeypatch)
+        monkeypatch.chdir(world.main)
+        record_command([sys.executable, "agent.py"], log=world.log)
+    changed = (world.main / "agent.py").read_text().replace("Look at all.", "Look at some.")
+    (world.main / "changed.py").write_text(changed)
+
+    report = replay_command(world.log, [sys.executable, "changed.py"])
+
+    assert not report.identical
+    assert "on the recorded files" not in "\n".join(report.notes)
+
+
 def test_files_of_today_that_are_not_here_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
