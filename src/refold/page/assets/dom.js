@@ -49,8 +49,10 @@ export class List extends Component {
 		super(props);
 		this.state = { top: 0, seen: 600, all: false };
 		this.isWaiting = false;
-		this.print = () => this.setState({ all: true });
-		this.printed = () => this.setState({ all: false });
+		/** Rows that were made since the properties changed, by number. @type {Map<number, any>} */
+		this.made = new Map();
+		this.print = () => (this.made.clear(), this.setState({ all: true }));
+		this.printed = () => (this.made.clear(), this.setState({ all: false }));
 	}
 	componentDidMount() {
 		this.watch = new ResizeObserver(() => this.look());
@@ -63,6 +65,9 @@ export class List extends Component {
 		this.watch?.disconnect();
 		removeEventListener("beforeprint", this.print);
 		removeEventListener("afterprint", this.printed);
+	}
+	componentWillReceiveProps() {
+		this.made.clear();
 	}
 	/** @param {any} before */
 	componentDidUpdate(before) {
@@ -103,31 +108,37 @@ export class List extends Component {
 		e.stopPropagation();
 		choose(Math.min(count - 1, Math.max(0, active + steps[e.key])));
 	}
+	/** Row `i`, in the element `key`; while one scrolls, the same row is the same object, and not compared.
+	 * @param {number} i @param {number} key */
+	row(i, key) {
+		const known = this.made.get(i);
+		if (known?.key === key) return known;
+		const { row, count, height, active = -1, role = "listbox", choose, name = "" } = this.props;
+		const { class: kind = "", inside, ...more } = row(i);
+		const said = {
+			key,
+			id: `${name}-${i}`,
+			class: `item ${kind} ${i === active ? "on" : ""}`,
+			role: ITEMS[role],
+			"aria-selected": role === "list" ? undefined : String(i === active),
+			"aria-posinset": i + 1,
+			"aria-setsize": count,
+			style: this.state.all ? {} : { top: `${i * height}px`, height: `${height}px` },
+			onClick: () => choose?.(i),
+		};
+		const made = h("div", { ...said, ...more }, inside);
+		this.made.set(i, made);
+		return made;
+	}
 	/** @param {any} props @param {any} state */
-	render(
-		{ count, row, height, label, active = -1, role = "listbox", none = "", max = 0, choose, name = "" },
-		state,
-	) {
+	render({ count, height, label, active = -1, role = "listbox", none = "", max = 0, name = "" }, state) {
 		const from = state.all ? 0 : Math.max(0, Math.floor(state.top / height) - 4);
 		const to = state.all ? Math.min(count, 2000) : Math.min(count, from + Math.ceil(state.seen / height) + 8);
 		const pool = Math.max(1, to - from);
-		const rows = [];
-		for (let i = from; i < to; i++) {
-			const { class: kind = "", ...more } = row(i);
-			const said = {
-				key: i % pool,
-				id: `${name}-${i}`,
-				class: `item ${kind} ${i === active ? "on" : ""}`,
-				role: ITEMS[role],
-				"aria-selected": role === "list" ? undefined : String(i === active),
-				"aria-posinset": i + 1,
-				"aria-setsize": count,
-				style: state.all ? {} : { transform: `translateY(${i * height}px)`, height: `${height}px` },
-				onClick: () => choose?.(i),
-			};
-			const { inside, ...others } = more;
-			rows.push(h("div", { ...said, ...others }, inside));
-		}
+		/** By element, so that none is moved. @type {any[]} */
+		const rows = Array(to - from);
+		for (let i = from; i < to; i++) rows[i % pool] = this.row(i, i % pool);
+		for (const i of this.made.keys()) if (i < from || i >= to) this.made.delete(i);
 		if (state.all && to < count)
 			rows.push(
 				h("p.soft", { key: "rest" }, `The first ${to} of ${count} are printed; to see others, search.`),

@@ -54,7 +54,7 @@ function drawing(run, agent, [start, end], width) {
 			labels.push(h("text", { x: box[0] + 4, y: 13, class: kind, key: labels.length }, word));
 		}
 	}
-	const critical = (run.critical ?? []).filter(([log]) => log === agent.log && !agent.scope);
+	const critical = (!agent.scope && criticalOf(run).get(agent.log)) || [];
 	const under = critical.map(
 		([, , , from, to]) => `M${x(from).toFixed(1)} 18h${Math.max(1, x(to) - x(from)).toFixed(1)}`,
 	);
@@ -70,6 +70,13 @@ function drawing(run, agent, [start, end], width) {
 	);
 	return known.made;
 }
+/** The segments of the critical path, by log. */
+const criticalOf = once((/** @type {Run} */ run) => {
+	/** @type {Map<string | null, any[][]>} */
+	const found = new Map();
+	for (const each of run.critical ?? []) if (!found.get(each[0])?.push(each)) found.set(each[0], [each]);
+	return found;
+});
 const drawings = once((/** @type {Agent} */ _) => ({ key: "", made: /** @type {any} */ (null) }));
 
 export class Timeline extends Component {
@@ -101,8 +108,8 @@ export class Timeline extends Component {
 		const { from, to } = state.at;
 		return this.state.zoom && from !== null && to !== null && to > from ? [from, to] : [0, span];
 	}
-	/** @param {any} agent @param {number} i */
-	lane(agent, i) {
+	/** @param {any} agent */
+	lane(agent) {
 		const { run, only } = this.props;
 		const { width, label } = this.state;
 		return {
@@ -124,7 +131,6 @@ export class Timeline extends Component {
 				),
 				drawing(run, agent, this.window(), width),
 			],
-			key: i,
 		};
 	}
 	/** @param {any} e */
@@ -208,7 +214,7 @@ export class Timeline extends Component {
 					max: 13 * LANE,
 					active,
 					row: (i) => ({
-						...this.lane(rows[i], i),
+						...this.lane(rows[i]),
 						onClick: (/** @type {any} */ e) => this.choose(rows[i], e),
 					}),
 					choose: (i) => this.choose(rows[i], null),
