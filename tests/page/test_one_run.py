@@ -22,14 +22,12 @@ from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
-from refold.page.one_run import without_content
 from refold.page.patches import patch
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun, delegation_tree
-from refold.replay.run.run_node import FileUse, RunNode
 from tests.page.test_patches import patched
 from tests.support.editing import record_edits
 from tests.support.fixtures import LOGS
@@ -286,13 +284,6 @@ def _path_is_one(document: dict[str, Any]) -> None:
         assert abs(then - end) <= 1 or then <= end
 
 
-def test_a_page_without_content_names_no_files() -> None:
-    """Names of a user's files are content, too."""
-    use = FileUse(path="secret-plan.md", change="added")
-
-    assert without_content(RunNode(name="main", files=(use,))).files == ()
-
-
 def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Path) -> None:
     """With the calls that can have made them; of a page without content, nothing."""
     log = record_edits(tmp_path, "r", {"new": "two"})
@@ -306,5 +297,6 @@ def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Pat
     assert all(each["calls"] and not each["diff"] for each in changes)
     assert "-one\n+two" in full.document["changes"][0]["diff"]
     assert bare.document["changes"] == []
+    assert not any(each["files"] for each in bare.document["agents"])  # names are content, too
     files = [file["text"] for file in plain.document["agents"][0]["files"]]
     assert files == ["~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0"]

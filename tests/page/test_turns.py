@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from refold.page.turns import TEXT_MAX, Turns, cut, left_out, spending
+from refold.engine.events.outcome import Priced, Usage
+from refold.page.turns import TEXT_MAX, Turns, cut, left_out, spending, without_content
 from refold.replay.run.opened_run import OpenedRun
 
 
@@ -19,7 +20,7 @@ def test_without_content_a_turn_has_sizes_alone(survey_log: Path) -> None:
     steps = [
         (step, shown)
         for agent in run.agents
-        for turn, made in zip(agent.turns, Turns(content=False).of(agent), strict=True)
+        for turn, made in zip(agent.turns, without_content(Turns().of(agent)), strict=True)
         for step, shown in zip(turn.steps, made["steps"], strict=True)
         if step.kind == "tool"
     ]
@@ -39,7 +40,7 @@ def test_long_values_are_cut_and_say_so() -> None:
 
 
 def test_spending_is_in_numbers_and_in_words() -> None:
-    spent = spending({"input_tokens": 1_200, "output_tokens": 34}, {"usd_micros": 5, "unpriced": 1})
+    spent = spending(Usage(input_tokens=1_200, output_tokens=34), Priced(usd_micros=5, unpriced=1))
 
     assert spent["input_tokens"] == 1_200
     assert "1,2" in spent["tokens"]

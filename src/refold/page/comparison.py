@@ -18,16 +18,6 @@ from refold.replay.compare.diff import diff
 from refold.replay.difference.causes import DiffCause
 from refold.replay.difference.pointer_diff import Difference, shared_ends, shown
 
-_LABELS: Final = {
-    "runs": "Runs",
-    "tool_calls": "Tool calls",
-    "requests": "Model requests",
-    "input_tokens": "Tokens in",
-    "output_tokens": "Tokens out",
-    "cost_usd_micros": "Cost",
-    "time_us": "Time",
-}
-"""The names of the rows of the table."""
 _SHOWN: Final = 8_000
 """Characters of a value in a difference; longer ones are cut in their middle."""
 _CELLS_MAX: Final = 1_000_000
@@ -44,7 +34,6 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"other": b.document(), "causes": [], "notes": [], "error": ""}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
-    found["labels"] = _LABELS
     try:
         result = diff(a.log, b.log)
     except LogError as error:

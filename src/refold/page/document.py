@@ -27,26 +27,6 @@ BLOBS_MAX: Final = 20_000_000
 """Bytes of large texts in one file; those beyond are left out, and counted."""
 
 
-LOOKS: Final = {
-    "completed": ("✓", "good"),
-    "ok": ("✓", "good"),
-    "running": ("▸", "plain"),
-    "waits_for_you": ("?", "warn"),
-    "broke_off": ("○", "warn"),
-    "unfinished": ("○", "warn"),
-    "open": ("○", "warn"),
-    "cancelled": ("⊘", "warn"),
-    "late": ("◷", "warn"),
-    "failed": ("✕", "bad"),
-    "error": ("✕", "bad"),
-    "rejected": ("✕", "bad"),
-    "malformed": ("✕", "bad"),
-    "timed_out": ("◷", "bad"),
-    "limit": ("▲", "bad"),
-}
-"""The sign and the tone of each status of a run or call: `good`, `bad`, `warn` or `plain`."""
-
-
 @attrs.frozen(slots=False)
 class Page:
     """The page as data, with the logs and texts that it shows."""
@@ -114,7 +94,7 @@ def page(
     sides = [one]
     if other is not None:
         sides.append(OneRun(OpenedRun(other), {*one.ids.values()}, content=content, files=files))
-    document = one.document() | {"looks": LOOKS, "kinds": KIND_GROUPS}
+    document = one.document() | {"kinds": KIND_GROUPS}
     if other is not None:
         document["diff"] = compared(*sides, content=content)
         document["title"] += f" ↔ {document['diff']['other']['title']}"

@@ -17,13 +17,12 @@ import attrs
 
 from refold import __version__
 from refold.engine.errors import RefoldError, damage_meaning
-from refold.engine.events.outcome import Fault
 from refold.engine.state.digests import state_json
 from refold.engine.state.folding import Fold
 from refold.engine.workspace.paths import as_text
 from refold.page.critical import Link, critical_path
 from refold.page.entries import large_texts, read_times, sound
-from refold.page.turns import Turns, cut, left_out, spending
+from refold.page.turns import Turns, cut, spending, without_content
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.standing import RUNNING, STANDINGS, WORDS
@@ -31,7 +30,7 @@ from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import Agent, OpenedRun
-from refold.replay.run.run_node import RunNode
+from refold.replay.run.run_node import FileUse, RunNode
 from refold.replay.run.totals import below
 
 VERSION: Final = 2
@@ -64,7 +63,7 @@ class OneRun:
         """
         self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files
-        self.turns = turns or Turns(content=content)
+        self.turns = turns or Turns()
         self.tree = tree = run.tree
         nodes = below(tree)
         is_sound = all(each.log_state in ("read", "none") for each in nodes)
@@ -102,7 +101,7 @@ class OneRun:
 
     def document(self) -> dict[str, Any]:
         """Return the page's data of this run alone."""
-        run, root, totals = self.run, self.tree, self.run.totals
+        run, root = self.run, self.tree
         edits = ", ".join(run.forked.get("edits", ()))
         title = run.title if self.content and root.guarantee else root.name
         if not root.guarantee and self.content and (told := run.agents[0].task_text.split("\n")[0]):
@@ -122,50 +121,51 @@ class OneRun:
             "main": (run.main if run.is_watched else run.agents[0]).key,
             "question": run.question if self.content else None,
             "changes": self._changes() if self.content and root.guarantee else [],
-            "totals": totals,
-            "failures": amounts.failures(totals["requests_failed"]),
+            "totals": run.totals,
+            "failures": amounts.failures(run.totals["requests_failed"]),
             "critical": self._critical(),
             "diff": None,
         }
-        if not self.content:
-            document["entries"] = {name: self._bare(path) for path, name in self.ids.items()}
-        return document
+        if self.content:
+            return document
+        rows = {name: self._bare(path) for path, name in self.ids.items()}
+        return {**without_content(document), "entries": rows}
 
     def _agent(self, agent: Agent) -> dict[str, Any]:
-        node = agent.node if self.content else without_content(agent.node)
-        facts = node.as_json()
-        told = {name: facts[name] for name in _FACTS}
-        told |= {"told": cut(agent.task_text), "answered": cut(agent.answered)}
-        if not self.content:
-            told |= {name: left_out(told[name]) for name in ("told", "answered")}
-        for name in ("", "own_"):
-            told[f"{name}usage"] = spending(facts[f"{name}usage"], facts[f"{name}priced"])
-        for file in facts["files"]:
-            unsure = "" if file["is_sole"] else " (perhaps by others)"
-            counts = file["lines_added"], file["lines_removed"]
-            file["text"] = _file_text(file["change"], file["path"], counts) + unsure
+        node, turns = agent.node, self.turns.of(agent)
+        usage = spending(node.usage, node.priced)
         path = self.log if node.scope else Path(node.log) if node.log else None
-        turns = self.turns.of(agent)
         limits = (
             f"{value:,} {'s' if name == 'timeout_seconds' else name.removeprefix('max_')}"
             for name, value in node.narrowed.items()
         )
-        return told | {
+        return {name: getattr(node, name) for name in _FACTS} | {
             "key": agent.key,
             "parent": agent.parent,
-            "files": facts["files"],
+            "standing": self._standing(node),
+            "error": node.error and attrs.asdict(node.error),
+            "tools": [*map(attrs.asdict, node.tools)],
+            "told": cut(agent.task_text),
+            "answered": cut(agent.answered),
+            "files": [_file(each) for each in node.files if self.content],
+            "usage": usage,
+            "own_usage": spending(node.own_usage, node.own_priced),
             "log": self.ids.get(path) if path else None,
             "seq": next((min(turn["entries"]) for turn in turns if turn["entries"]), None)
             if node.scope
             else 0,
             # In the column of a table: `≥ $0.21` of `at least $0.21 (1 answer not counted)`.
-            "cost": re.sub("^at least (.*) \\(.*|^cost .*", _least, told["usage"]["cost"]),
+            "cost": re.sub("^at least (.*) \\(.*|^cost .*", _least, usage["cost"]),
             "limits": ", ".join(limits).replace("_", " "),
             "notable": [*node.notable.values()],
             "below": len(node.children),
             "interval": agent.interval or (None, None),
             "turns": turns,
         }
+
+    def _standing(self, node: RunNode) -> str:
+        """Return the standing of an agent without an end, in words, with the question if any."""
+        return node.standing if self.content else WORDS.get(node.status, "")
 
     @cached_property
     def _links(self) -> dict[tuple[str, int], list[Link]]:
@@ -218,21 +218,18 @@ class OneRun:
 
     def _verdict(self) -> dict[str, Any]:
         tree, found = self.tree, self.verification
-        told = ("line", "what", "expected", "found") if self.content else ("line", "what")
-        problems = [
-            {"log": self.ids.get(Path(each.path)), "name": Path(each.path).name}
-            | {name: getattr(each, name) for name in told}
-            | {"what": ": ".join(filter(None, (each.what, damage_meaning(each.what))))}
-            for each in (found.damage if found else ())
-        ]
-        answers = {
+        return {
             "intact": found is None or found.intact,
             "complete": found is not None and found.complete,
+            "standing": tree.status if tree.status in STANDINGS else "",
+            "how": self._standing(tree),
+            "problems": [
+                {"log": self.ids.get(Path(each.path)), "name": Path(each.path).name}
+                | {"line": each.line}
+                | {"what": ": ".join(filter(None, (each.what, damage_meaning(each.what))))}
+                for each in (found.damage if found else ())
+            ],
         }
-        standing = tree.status if tree.status in STANDINGS else ""
-        guarantee = _MATCHED if tree.guarantee else _KERNEL
-        about = {"standing": standing, "how": tree.standing, "words": [_SIGNED, guarantee]}
-        return answers | about | {"problems": problems}
 
     def _log(self, path: Path) -> dict[str, Any]:
         entries, head = self.logs[path]
@@ -276,20 +273,10 @@ class OneRun:
 
 
 _FACTS: Final = (
-    "entries", "name", "number", "depth", "status", "standing", "error", "where", "tool", "tools",
-    "models", "requests_failed", "how", "is_provisional", "scope", "log_state", "duration_ms",
+    "entries", "name", "number", "depth", "status", "where", "tool", "models", "requests_failed",
+    "how", "is_provisional", "scope", "log_state", "duration_ms",
 )  # fmt: skip
 """Members of an agent's node that the page shows as they are."""
-
-_SIGNED: Final = (
-    "Authentic: nothing is signed. Anyone who can write the logs can write other intact ones. "
-    "Only a head that is kept elsewhere can detect that."
-)
-_KERNEL: Final = (
-    "Guarantee “kernel”: the program ran on Refold's kernel; replay executes it again and names "
-    "each divergence."
-)
-_MATCHED: Final = "Guarantee “matched”: a command was watched; replay matches its requests."
 
 _RUN_ID: Final = re.compile(r"[0-9a-f]{8,64}")
 
@@ -304,19 +291,6 @@ def _in_order(agents: list[Agent]) -> list[Agent]:
         found.append(waiting.pop())
         waiting += below.get(found[-1].key, [])[::-1]
     return found
-
-
-def without_content(tree: RunNode) -> RunNode:
-    """Return a node with sizes in place of the texts of tools and models."""
-    error = tree.error and Fault(code=tree.error.code, message=left_out(tree.error.message))
-    return attrs.evolve(
-        tree,
-        standing=WORDS.get(tree.status, ""),
-        files=(),
-        brief=left_out(tree.brief),
-        input=left_out(tree.input),
-        error=error,
-    )
 
 
 def _ids(paths: Iterable[Path], tree: RunNode, taken: set[str]) -> dict[Path, str]:
@@ -366,6 +340,11 @@ def _linked(
             main[log][name].append(value)
     beside = {f"{log}:{seq}": direct[1:] for (log, seq), direct in links.items() if direct[1:]}
     return main | {"words": list(words), "logs": list(places)}, beside
+
+
+def _file(use: FileUse) -> dict[str, str]:
+    text = _file_text(use.change, use.path, (use.lines_added, use.lines_removed))
+    return {"path": use.path, "text": text + ("" if use.is_sole else " (perhaps by others)")}
 
 
 def _file_text(change: str, path: str, lines: tuple[int | None, int | None]) -> str:

@@ -22,7 +22,7 @@ from refold.engine.errors import LogMissing, RefoldError
 from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.lock import is_locked
 from refold.engine.log.names import tree
-from refold.page.document import LOOKS, Page, page
+from refold.page.document import Page, page
 from refold.page.html import policy, shell
 from refold.page.patches import patch
 
@@ -217,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
                     what = f"Run {given[name]!a} was not found. All runs: {all_runs}"
                     self._text(HTTPStatus.NOT_FOUND, what)
                     return
-        start = {"live": True, "token": self.server.token, "looks": LOOKS}
+        start = {"live": True, "token": self.server.token}
         start |= {name: given.get(name) for name in ("log", "other")}
         text = json.dumps(start).replace("<", "\\u003c")
         data = f'<script type="application/json" id="page">{text}</script>'

@@ -4,7 +4,7 @@
 was made before is the same object, so that a patch is found fast. Rules: CONTRACT.md §14.16.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -17,6 +17,20 @@ from refold.replay.run.turns import Step, Turn, words_of
 
 TEXT_MAX: Final = 20_000
 """Characters of a text; the Log has longer ones whole."""
+
+
+_TEXTS: Final = frozenset({"about", "answered", "message", "result", "says", "text", "told"})
+"""Members that hold what tools, models and people said."""
+
+
+def without_content(value: Any) -> Any:
+    """Return plain data with sizes in place of texts of tools, models and people."""
+    if isinstance(value, dict):
+        return {
+            name: left_out(each) if name in _TEXTS else without_content(each)
+            for name, each in value.items()
+        }
+    return [*map(without_content, value)] if isinstance(value, list | tuple) else value
 
 
 def left_out(value: Any) -> Any:
@@ -40,9 +54,8 @@ def cut(value: Any) -> Any:
 class Turns:
     """The turns of one run as plain data; kept, so that only what changed is made anew."""
 
-    content: bool = True
     _known: dict[int, tuple[Any, Any, Any]] = attrs.field(factory=dict)
-    """By step or turn, which are kept alive: its source and the result."""
+    """By step or turn, which are kept alive: its source, what the result depends on, and that."""
 
     def of(self, agent: Agent) -> list[dict[str, Any]]:
         """Return the turns of an agent."""
@@ -50,95 +63,80 @@ class Turns:
 
     def _turn(self, turn: Turn) -> dict[str, Any]:
         steps = [self._step(each) for each in turn.steps]
-        made_of = len(turn.entries), turn.status
-        made: dict[str, Any]
-        known = self._known.get(id(turn))
-        if known is not None and known[1] == made_of:
-            made = known[2]
-            if len(made["steps"]) != len(steps) or any(
-                a is not b for a, b in zip(made["steps"], steps, strict=True)
-            ):
-                made = made | {"steps": steps}
-        else:
-            usage = Usage(**{k: turn.usage[k] for k in _USAGE if k in turn.usage})
-            made = {
-                "n": turn.n,
-                "model": turn.model,
-                "kept": turn.kept,
-                "kept_at_end": turn.kept_at_end,
-                "added": [*map(self._message, turn.added)],
-                "dropped": [*map(self._message, turn.dropped)],
-                "says": self._text(turn.says),
-                "status": turn.status,
-                "error": self._fault(turn.error),
-                "usage": turn.usage,
-                "spent": amounts.spent(usage) if turn.usage else "",
-                "interval": list(turn.interval) if turn.n else [None, None],
-                "entries": [*turn.entries],
-                "steps": steps,
-            }
-        self._known[id(turn)] = turn, made_of, made
-        return made
+        made_of = len(turn.entries), turn.status, *map(id, steps)
+        return self._kept(turn, made_of, lambda: _turn(turn) | {"steps": steps})
 
     def _step(self, step: Step) -> dict[str, Any]:
         made_of = len(step.entries), step.status, step.child, step.interval
-        known = self._known.get(id(step))
-        if known is not None and known[1] == made_of:
-            return known[2]  # type: ignore[no-any-return]
-        about = step.about
-        if step.kind in ("input", "note", "limit"):
-            about = _about(step.kind, about)
-        result = "" if step.result is None else words_of(step.result)
-        made = {
-            "kind": step.kind,
-            "name": step.name or step.kind,
-            "about": cut(about) if self.content else left_out(about),
-            "result": self._text(result),
-            "status": step.status,
-            "error": self._fault(step.error),
-            "interval": list(step.interval),
-            "child": step.child or None,
-            "call": step.call,
-            "entries": [*step.entries],
-        }
-        self._known[id(step)] = step, made_of, made
-        return made
+        return self._kept(step, made_of, lambda: _step(step))
 
-    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        calls = [
-            each.get("name") or (each.get("function") or {}).get("name")
-            for each in message.get("tool_calls") or ()
-        ]
-        text = words_of(message.get("content", message.get("parts")))
-        return {"role": str(message.get("role", "?")), "text": self._text(text), "calls": calls}
+    def _kept(self, source: Any, made_of: Any, make: Callable[[], Any]) -> dict[str, Any]:
+        known = self._known.get(id(source))
+        if known is None or known[1] != made_of:
+            known = self._known[id(source)] = source, made_of, make()
+        return known[2]  # type: ignore[no-any-return]
 
-    def _text(self, text: str) -> str:
-        return str(cut(text) if self.content else left_out(text))
 
-    def _fault(self, error: Mapping[str, Any] | None) -> dict[str, str] | None:
-        if error is None:
-            return None
-        message = self._text(str(error.get("message", "")))
-        return {"code": str(error.get("code", "")), "message": message}
+_OF_TURN: Final = ("n", "model", "kept", "kept_at_end", "status", "usage")
+_OF_STEP: Final = ("kind", "status", "interval", "call")
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    usage = Usage(**{k: turn.usage[k] for k in _USAGE if k in turn.usage})
+    return {name: getattr(turn, name) for name in _OF_TURN} | {
+        "added": [*map(_message, turn.added)],
+        "dropped": [*map(_message, turn.dropped)],
+        "says": cut(turn.says),
+        "error": _fault(turn.error),
+        "spent": amounts.spent(usage) if turn.usage else "",
+        "interval": turn.interval if turn.n else (None, None),
+        "entries": [*turn.entries],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in _OF_STEP} | {
+        "name": step.name or step.kind,
+        "about": cut(_about(step)),
+        "result": cut(words_of(step.result)),
+        "error": _fault(step.error),
+        "child": step.child or None,
+        "entries": [*step.entries],
+    }
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    calls = [
+        each.get("name") or (each.get("function") or {}).get("name")
+        for each in message.get("tool_calls") or ()
+    ]
+    text = words_of(message.get("content", message.get("parts")))
+    return {"role": str(message.get("role", "?")), "text": cut(text), "calls": calls}
+
+
+def _fault(error: Mapping[str, Any] | None) -> dict[str, str] | None:
+    if error is None:
+        return None
+    return {"code": str(error.get("code", "")), "message": cut(str(error.get("message", "")))}
 
 
 _USAGE: Final = tuple(attrs.fields_dict(Usage))
 
 
-def _about(kind: str, data: Any) -> Any:
-    """Return the text of a question, a note or a limit, from the data of its entry."""
-    if not isinstance(data, Mapping):
+def _about(step: Step) -> Any:
+    """Return what a step was about; of a question, a note or a limit, the text in its entry."""
+    data = step.about
+    if step.kind not in ("input", "note", "limit") or not isinstance(data, Mapping):
         return data
-    if kind == "limit":
+    if step.kind == "limit":
         return f"{data.get('limit')}: {data.get('observed')} of {data.get('allowed')}"
     return data.get("question", data.get("text", data))
 
 
-def spending(usage: dict[str, Any], priced: dict[str, Any]) -> dict[str, Any]:
+def spending(usage: Usage, priced: Priced) -> dict[str, Any]:
     """Return tokens and cost, in numbers and in words."""
-    spent, cost = Usage(**usage), Priced(**priced)
-    return usage | {
-        "tokens": amounts.tokens(spent),
-        "cost": amounts.cost(spent, cost),
-        "spent": amounts.spent(spent, cost),
+    return attrs.asdict(usage) | {
+        "tokens": amounts.tokens(usage),
+        "cost": amounts.cost(usage, priced),
+        "spent": amounts.spent(usage, priced),
     }

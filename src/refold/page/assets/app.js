@@ -254,7 +254,7 @@ async function boot() {
 		await unpack([block], (part) => parts.push(part));
 		given = JSON.parse(await new Blob(parts).text());
 	}
-	state.given = given.live ? given : { looks: given.looks };
+	state.given = given.live ? given : {};
 	root.replaceChildren();
 	onChange(() => render(h(App, {}), root));
 	if (!given.live) start(given);

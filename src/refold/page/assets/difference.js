@@ -3,8 +3,18 @@ import { h } from "./dom.js";
 import { Copy, Folded, said } from "./parts.js";
 import { Head } from "./run.js";
 import { set, state } from "./store.js";
-import { count, duration, money, number, short } from "./words.js";
+import { count, duration, money, number, short, words } from "./words.js";
 
+/** The sums of two runs. @type {Record<string, string>} */
+const LABELS = {
+	runs: "Runs",
+	tool_calls: "Tool calls",
+	requests: "Model requests",
+	input_tokens: "Tokens in",
+	output_tokens: "Tokens out",
+	cost_usd_micros: "Cost",
+	time_us: "Time",
+};
 /** @type {Record<string, (value: any) => string>} */
 const FORMS = { cost_usd_micros: money, time_us: (us) => duration(us) || "–" };
 
@@ -88,7 +98,7 @@ export function DifferencePage({ run, fault, drawer }) {
 		return h(
 			"span",
 			{ key: name },
-			h("span.soft", `${diff.labels[name]} `),
+			h("span.soft", `${LABELS[name] ?? words(name)} `),
 			h("b", a),
 			a === b ? "" : [" → ", h("b", b)],
 		);

@@ -2,6 +2,7 @@
 import { Component } from "./vendor/preact.js";
 import { lexer } from "./vendor/marked.js";
 import { h } from "./dom.js";
+import { isBad } from "./model.js";
 import { state } from "./store.js";
 import { brief, count, number, short, split, words } from "./words.js";
 
@@ -36,7 +37,14 @@ export const Icon = ({ name, tone = "" }) =>
 	);
 
 /** @param {string} status */
-export const tone = (status) => state.given.looks?.[status]?.[1] ?? "plain";
+export const tone = (status) =>
+	isBad(status)
+		? "bad"
+		: status === "completed" || status === "ok"
+			? "good"
+			: status === "running" || !status
+				? "plain"
+				: "warn";
 
 /** @param {{ status: string, word?: string }} props */
 export const Status = ({ status, word }) =>

@@ -40,6 +40,15 @@ export function reveal() {
 
 // --- the head --------------------------------------------------------------------------------
 
+const NOT_SIGNED =
+	"Anyone who can write the logs can write other intact ones. Only a head that is kept elsewhere can detect that.";
+/** @type {Record<string, string>} */
+const GUARANTEES = {
+	kernel:
+		"Guarantee “kernel”: the program ran on Refold's kernel; replay executes it again and names each divergence.",
+	matched: "Guarantee “matched”: a command was watched; replay matches its requests.",
+};
+
 /** What the page found of its logs by itself. @param {{ run: Run }} props */
 function VerdictOf({ run }) {
 	const { checked: now, store } = state;
@@ -111,8 +120,8 @@ function VerdictOf({ run }) {
 					? "Complete: every log is sealed, or its parent holds its head."
 					: `Not complete: ${open.join(", ")} has no recorded end.`,
 			),
-			h("p", h("span", { "data-answer": "authentic" }, "Not signed. "), told.words[0]),
-			h("p", { "data-answer": "guarantee" }, told.words[1]),
+			h("p", h("span", { "data-answer": "authentic" }, "Not signed. "), NOT_SIGNED),
+			h("p", { "data-answer": "guarantee" }, GUARANTEES[run.guarantee]),
 			h(
 				"p",
 				"Head of the root: ",
