@@ -6,6 +6,7 @@ would run for a user are disabled. Imports `log`, `events`, `encoding` and `erro
 CONTRACT.md §16.16.
 
     paths        paths as texts that a log can store; paths that a log may name
+    forms        how the values of entries look in a log
     tree         a tree: the differences from commits of git; its list and its digest
     entries      the data of `x-refold.folder`: the start, changes, the end
     git          queries git, which writes and runs nothing

@@ -4,42 +4,21 @@ Read strictly, because a log may come from anyone. Pure. Rules: CONTRACT.md §16
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from refold.engine.errors import FolderRefused
 from refold.engine.events.events import FOLDER, Extension
-from refold.engine.workspace import paths
+from refold.engine.workspace import forms, paths, tree
+from refold.engine.workspace.forms import NUMBER, TEXT, Form
 from refold.engine.workspace.git import SETTINGS
-from refold.engine.workspace.tree import (
-    FileTree,
-    TreeEntry,
-    as_lines,
-    check_folders,
-    json_lines,
-)
+from refold.engine.workspace.tree import ENTRY, PATH, PLACE, FileTree, TreeEntry, check_folders
 
-_HEX: Final = re.compile(r"[0-9a-f]{64}")
-_ID: Final = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")
-_TIME: Final = re.compile(r"[0-9]{1,12} [+-][0-9]{4}")
-_STAGES: Final = range(4)
 _SETTING_MAX: Final = 1000
 """Characters of a value of git's configuration."""
-_REF: Final = re.compile(r"(?:refs/[^\0-\x20\x7f~^:?*\[\\]+)?")
-
-
-def _are_settings(found: Mapping[Any, Any]) -> bool:
-    """Return whether all are of the closed list: no other name of a log reaches a configuration."""
-    return all(
-        name in SETTINGS
-        and isinstance(value, str)
-        and value.isprintable()
-        and len(value) <= _SETTING_MAX
-        for name, value in found.items()
-    )
+_REF: Final = r"refs(?=/.)(?:(?!\.\.|//|@\{)[^\0-\x20\x7f~^:?*\[\\])+"
 
 
 @attrs.frozen
@@ -53,39 +32,19 @@ class Worktree:
     head: str
     """The branch, `refs/heads/…`, or the commit that is checked out."""
 
-    def as_json(self) -> list[str]:
-        """Return the item of `worktrees`."""
-        return [paths.as_text(self.name), paths.as_text(self.at), self.head]
 
-    @classmethod
-    def of_json(cls, data: Any) -> Self:
-        """Parse an item.
+@attrs.frozen
+class Staged:
+    """An entry of an index that differs from the commit."""
 
-        Raises:
-            FolderRefused: it does not have this form.
-        """
-        match data:
-            case [str(name), str(at), str(head)] if (
-                "/" not in name
-                and head.isprintable()
-                and (_ID.fullmatch(head) or _REF.fullmatch(head))
-            ):
-                name = paths.of_text(name)
-                return cls(name and paths.checked(name), _path_of_git(at), head)
-            case _:
-                raise FolderRefused("worktrees", "[name, path, head]", f"{data!r:.80}")
-
-
-def _path_of_git(text: str) -> str:
-    """Return a path that git wrote into a file, which may lead anywhere.
-
-    Raises:
-        FolderRefused: it is not one.
-    """
-    path = paths.of_text(text)
-    if "\0" in path or len(os.fsencode(path)) > paths.PATH_MAX:
-        raise FolderRefused(text[:80], "one path", "another text")
-    return path
+    path: str
+    mode: str = ""
+    """Empty, as all below, for a removed entry."""
+    id: str = ""
+    stage: int = 0
+    digest: str = ""
+    """Of the content beside the log, and its size; empty for one that is not kept."""
+    size: int = 0
 
 
 @attrs.frozen
@@ -100,10 +59,8 @@ class Repository:
     """`refs/heads/…`; empty where none is checked out."""
     refs: str = ""
     """`<id> <ref>`, one per line: branches, tags, the stash; without remote ones."""
-    index: str = ""
-    """Differences of the index from the commit: lines of [path, mode, id, stage, digest, size], the
-    last two of the content beside the log; all but path and stage are empty for a removed entry,
-    the last two for a content that is not kept."""
+    index: tuple[Staged, ...] = ()
+    """Differences of the index from the commit."""
     under_way: tuple[str, ...] = ()
     """Operations in progress: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
     settings: Mapping[str, str] = attrs.field(factory=dict)
@@ -114,81 +71,6 @@ class Repository:
     """For a linked work tree: the path of the git folder with its branches, as written there."""
     worktrees: tuple[Worktree, ...] = ()
     """The other work trees when the command started; of a linked one, the main one as well."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the member of `repositories`."""
-        return {
-            "path": paths.as_text(self.path),
-            "commit": self.commit,
-            "branch": self.branch,
-            "refs": self.refs,
-            "index": self.index,
-            "under_way": list(self.under_way),
-            "settings": dict(self.settings),
-            "git_file": paths.as_text(self.git_file),
-            "common": paths.as_text(self.common),
-            "worktrees": [one.as_json() for one in self.worktrees],
-        }
-
-    @classmethod
-    def of_json(cls, data: Any) -> Self:
-        """Parse a member.
-
-        Raises:
-            FolderRefused: it does not have this form.
-        """
-        match data:
-            case {
-                "path": str(path),
-                "commit": str(commit),
-                "branch": str(branch),
-                "refs": str(refs),
-                "index": str(index),
-                "under_way": [*names],
-                "settings": dict(settings),
-                "git_file": str(git_file),
-                "common": str(common),
-                "worktrees": [*others],
-            } if _are_settings(settings) and all(isinstance(name, str) for name in names):
-                path = paths.of_text(path)
-                told = (commit, branch, refs, index, tuple(names), settings)
-                led = (_path_of_git(git_file), _path_of_git(common))
-                trees = tuple(map(Worktree.of_json, others))
-                found = cls(path and paths.checked(path), *told, *led, trees)
-            case _:
-                raise FolderRefused(
-                    "repositories", "git's answers for each repository", f"{data!r:.80}"
-                )
-        named = [line.partition(" ")[::2] for line in refs.splitlines()]
-        if not all(_is_ref(ref, each) for each, ref in [(commit, branch), *named]):
-            raise FolderRefused("repositories", "ids and refs", f"{data!r:.200}")
-        list(found.staged())
-        return found
-
-    def staged(self) -> Iterable[tuple[str, str, str, int, str, int]]:
-        """Yield what differs in the index from the commit: path, mode, id, stage, digest, size.
-
-        Raises:
-            FolderRefused: a line is not one of these.
-        """
-        for line in json_lines(self.index):
-            match line:
-                case [str(path), str(mode), str(named), int(stage), str(content), int(size)] if (
-                    _ID.fullmatch(named)
-                    and stage in _STAGES
-                    and (not content or _HEX.fullmatch(content))
-                ):
-                    path = paths.checked(paths.of_text(path))
-                    yield path, mode, named, stage, content, size
-                case _:
-                    raise FolderRefused(
-                        "index", "[path, mode, id, stage, digest, size]", f"{line!r:.80}"
-                    )
-
-
-def _is_ref(ref: str, named: str) -> bool:
-    plain = _REF.fullmatch(ref) and ".." not in ref and "//" not in ref and "@{" not in ref
-    return bool(plain) and _ID.fullmatch(named) is not None
 
 
 @attrs.frozen
@@ -210,28 +92,6 @@ class MadeObject:
         """Both digests."""
         return tuple(filter(None, (self.digest, self.bound_digest)))
 
-    def as_json(self) -> list[Any]:
-        """Return the line of a list."""
-        return [self.id, self.digest, list(self.named), list(self.times)]
-
-    @classmethod
-    def of_json(cls, line: Any) -> Self:
-        """Parse a line.
-
-        Raises:
-            FolderRefused: it does not have this form.
-        """
-        match line:
-            case [str(named), str(digest), [*others], [*times]] if (
-                all(isinstance(each, str) for each in (*others, *times))
-                and all(each and _ID.fullmatch(each) for each in (named, *others))
-                and all(map(_TIME.fullmatch, times))
-                and _HEX.fullmatch(digest)
-            ):
-                return cls(named, digest, tuple(others), tuple(times))
-            case _:
-                raise FolderRefused("made", "[id, digest, ids, times]", f"{line!r:.80}")
-
 
 @attrs.frozen
 class FileChange:
@@ -248,41 +108,21 @@ class FileChange:
     calls: tuple[str, ...] = ()
     """Call keys of the possible causes, if fewer than all of the entry's."""
 
-    def as_json(self) -> list[Any]:
-        """Return the line of a list of changes."""
-        before, after = (one.as_json()[1:] if one else None for one in (self.before, self.after))
-        counts = [self.added, self.removed]
-        return [paths.as_text(self.path), before, after, *counts, list(self.calls)]
 
-    @classmethod
-    def of_json(cls, line: Any) -> Self:
-        """Return the change of a line.
+@attrs.frozen
+class _Entry:
+    when: ClassVar[str]
 
-        Raises:
-            FolderRefused: it is not one.
-        """
-        match line:
-            case [
-                str(path), list() | None as before, list() | None as after,
-                int() | None as added, int() | None as removed, [*calls],
-            ] if all(isinstance(call, str) for call in calls) and before != after:  # fmt: skip
-                start, end = (
-                    one if one is None else TreeEntry.of_json([path, *one])
-                    for one in (before, after)
-                )
-            case _:
-                expected = "[path, before, after, added, removed, calls]"
-                raise FolderRefused("changes", expected, f"{line!r:.80}")
-        found = cls(paths.checked(paths.of_text(path)), start, end, added, removed, tuple(calls))
-        if any(one is not None and one.kind == "gone" for one in (start, end)):
-            raise FolderRefused(path, "null for a missing file", "gone")
-        return found
+    def as_event(self) -> Extension:
+        """Return the entry of a log."""
+        return Extension(FOLDER, {"when": self.when, **_ENTRIES[self.when].write(self)})
 
 
 @attrs.frozen
-class FolderStarted:
+class FolderStarted(_Entry):
     """The folder when the command was started."""
 
+    when = "start"
     path: str
     """Absolute, as `os.fsdecode` gives it."""
     below: str
@@ -295,22 +135,9 @@ class FolderStarted:
     log: str = ""
     """The path of the log below the folder; empty if it is elsewhere."""
 
-    def as_event(self) -> Extension:
-        """Return the entry of a log."""
-        data = {
-            "when": "start",
-            "path": paths.as_text(self.path),
-            "below": paths.as_text(self.below),
-            "log": paths.as_text(self.log),
-            "tree": self.tree.text,
-            "by_git": self.by_git,
-            "repositories": [one.as_json() for one in self.repositories],
-        }
-        return Extension(FOLDER, data)
-
 
 @attrs.frozen
-class FolderChanged:
+class FolderChanged(_Entry):
     """Files changed since the entry before; at the end also where none did."""
 
     changes: tuple[FileChange, ...]
@@ -325,18 +152,10 @@ class FolderChanged:
     altered: tuple[str, ...] = ()
     """At the end, paths that git ignores and that have changed since the start."""
 
-    def as_event(self) -> Extension:
-        """Return the entry of a log."""
-        data: dict[str, Any] = {
-            "when": "end" if self.is_end else "change",
-            "changes": as_lines(one.as_json() for one in self.changes),
-            "calls": list(self.calls),
-            "made": as_lines(one.as_json() for one in self.made),
-            "altered": [paths.as_text(path) for path in self.altered],
-        }
-        if self.repositories is not None:
-            data["repositories"] = [one.as_json() for one in self.repositories]
-        return Extension(FOLDER, data)
+    @property
+    def when(self) -> str:  # type: ignore[override] # of two kinds
+        """Its kind."""
+        return "end" if self.is_end else "change"
 
     def suspects(self, change: FileChange) -> tuple[str, ...]:
         """Return the calls that can have made a change."""
@@ -344,17 +163,89 @@ class FolderChanged:
 
 
 @attrs.frozen
-class FolderLost:
+class FolderLost(_Entry):
     """From here on, the folder is not recorded."""
 
+    when = "lost"
     why: str
-
-    def as_event(self) -> Extension:
-        """Return the entry of a log."""
-        return Extension(FOLDER, {"when": "lost", "why": self.why})
 
 
 FolderEntry = FolderStarted | FolderChanged | FolderLost
+
+
+def _settings(found: Any) -> Any:
+    """Read settings of the closed list: no other name of a log reaches a configuration."""
+    if not all(
+        name in SETTINGS and TEXT.read(value).isprintable() and len(value) <= _SETTING_MAX
+        for name, value in forms.exactly(dict).read(found).items()
+    ):
+        raise ValueError
+    return found
+
+
+def _path_of_git(text: Any) -> str:
+    """Read a path that git wrote into a file, which may lead anywhere."""
+    path = paths.of_text(text)
+    if "\0" in path or len(os.fsencode(path)) > paths.PATH_MAX:
+        raise ValueError
+    return path
+
+
+def _absolute(text: Any) -> str:
+    return paths.of_text(forms.matching("(?s)/.*").read(text))
+
+
+def _change(line: Any) -> Any:
+    path, *ends, added, removed, calls = line
+    told = (one if one is None else ENTRY.read([path, *one]) for one in ends)
+    found = _CHANGE.read([path, *told, added, removed, calls])
+    if any(one is not None and one.kind == "gone" for one in (found.before, found.after)):
+        raise FolderRefused(paths.as_text(found.path), "null for a missing file", "gone")
+    return found
+
+
+def _change_as_json(change: FileChange) -> list[Any]:
+    path, *ends, added, removed, calls = _CHANGE.write(change)
+    return [path, *(one and ENTRY.write(one)[1:] for one in ends), added, removed, calls]
+
+
+_LED: Final = Form(_path_of_git, paths.as_text)
+_ID: Final = forms.matching(tree.ID)
+_MAYBE_ID: Final = forms.matching(f"(?:{tree.ID})?")
+_NAME: Final = Form(lambda name: PLACE.read(forms.matching("[^/]*").read(name)), paths.as_text)
+_TIME: Final = forms.matching(r"[0-9]{1,12} [+-][0-9]{4}")
+WORKTREE: Final = forms.row(Worktree, _NAME, _LED, forms.matching(f"(?:{tree.ID}|{_REF})?"))
+_STAGED: Final = forms.row(
+    Staged, PATH, TEXT, _MAYBE_ID, NUMBER, forms.matching(f"(?:{tree.DIGEST})?"), NUMBER,
+    check=lambda one: one.stage in range(4),
+)  # fmt: skip
+MADE: Final = forms.row(
+    MadeObject, _ID, forms.matching(tree.DIGEST), forms.listed(_ID), forms.listed(_TIME)
+)
+_CHANGE: Final = forms.row(
+    FileChange, PATH, Form(), Form(), forms.optional(NUMBER), forms.optional(NUMBER),
+    forms.listed(TEXT), check=lambda one: one.before != one.after,
+)  # fmt: skip
+REPOSITORY: Final = forms.members(
+    Repository, path=PLACE, commit=_MAYBE_ID, branch=forms.matching(f"(?:{_REF})?"),
+    refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}\n)*"), index=forms.lines(_STAGED),
+    under_way=forms.listed(TEXT), settings=Form(_settings, dict), git_file=_LED, common=_LED,
+    worktrees=forms.listed(WORKTREE),
+)  # fmt: skip
+_CHANGED: Final = forms.members(
+    FolderChanged, changes=forms.lines(Form(_change, _change_as_json)), calls=forms.listed(TEXT),
+    made=forms.lines(MADE), altered=forms.listed(PATH),
+    repositories=forms.optional(forms.listed(REPOSITORY)),
+)  # fmt: skip
+_STARTED: Final = forms.members(
+    FolderStarted, path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
+    tree=Form(FileTree.of_text, lambda tree: tree.text), repositories=forms.listed(REPOSITORY),
+)  # fmt: skip
+_ENTRIES: Final = {
+    "start": _STARTED, "change": _CHANGED, "end": _CHANGED,
+    "lost": forms.members(FolderLost, why=TEXT),
+}  # fmt: skip
+"""Forms of entries, by `when`."""
 
 
 def read_entry(data: Mapping[str, Any]) -> FolderEntry:
@@ -363,35 +254,16 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
     Raises:
         FolderRefused: Refold does not write such an entry, or it has a forbidden path.
     """
-    match data:
-        case {
-            "when": "start", "path": str(path), "below": str(below), "log": str(log),
-            "tree": str(text), "by_git": int(by_git),
-            "repositories": [*said],
-        }:  # fmt: skip
-            tree = FileTree.of_text(text)
-            path, below, log = map(paths.of_text, (path, below, log))
-            if not path.startswith("/"):
-                raise FolderRefused("path", "an absolute path", paths.as_text(path)[:80])
-            repositories = tuple(map(Repository.of_json, said))
-            check_folders(tree.by_path, [one.path for one in repositories])
-            below, log = (each and paths.checked(each) for each in (below, log))
-            return FolderStarted(path, below, tree, repositories, by_git, log)
-        case {
-            "when": "change" | "end" as when, "changes": str(text), "calls": [*calls],
-            "made": str(lines), "altered": [*altered],
-        } if all(isinstance(each, str) for each in (*calls, *altered)):  # fmt: skip
-            told = data.get("repositories")
-            changes = tuple(map(FileChange.of_json, json_lines(text)))
-            repositories_now = None if told is None else tuple(map(Repository.of_json, told))
-            made = tuple(map(MadeObject.of_json, json_lines(lines)))
-            ends = when == "end"
-            left = tuple(paths.checked(paths.of_text(each)) for each in altered)
-            return FolderChanged(changes, tuple(calls), repositories_now, ends, made, left)
-        case {"when": "lost", "why": str(why)}:
-            return FolderLost(why)
-        case _:
-            raise FolderRefused("when", "start, change, end or lost", f"{dict(data)!r:.80}")
+    form = _ENTRIES.get(str(data.get("when")))
+    if form is None:
+        raise FolderRefused("when", "start, change, end or lost", f"{dict(data)!r:.80}")
+    found: FolderEntry = form.read(data)
+    match found:
+        case FolderStarted():
+            check_folders(found.tree.by_path, [one.path for one in found.repositories])
+        case FolderChanged():
+            return attrs.evolve(found, is_end=data["when"] == "end")
+    return found
 
 
 def contents_named(entry: FolderEntry) -> Iterator[TreeEntry]:
@@ -409,9 +281,9 @@ def contents_named(entry: FolderEntry) -> Iterator[TreeEntry]:
         if each is not None and each.digest:
             yield each
     for repository in repositories:
-        for path, mode, named, _, digest, size in repository.staged():
-            if digest:
-                yield TreeEntry(path, mode, "git", named, size, digest)
+        for one in repository.index:
+            if one.digest:
+                yield TreeEntry(one.path, one.mode, "git", one.id, one.size, one.digest)
 
 
 _UNKNOWN: Final = TreeEntry("", "", "gone")

@@ -21,7 +21,8 @@ import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace import paths
-from refold.engine.workspace.tree import ENTRIES_MAX, Kind, TreeEntry
+from refold.engine.workspace.forms import LINES_MAX
+from refold.engine.workspace.tree import Kind, TreeEntry
 
 _OFF: Final = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.quotePath=false",
@@ -88,7 +89,7 @@ _FOLDER: Final = b"040000 "
 _QUOTED: Final = re.compile(r'["\\]')
 
 
-Staged = tuple[str, str, str, int]
+IndexEntry = tuple[str, str, str, int]
 """Path, mode, id and stage of an entry of an index."""
 
 
@@ -210,7 +211,7 @@ class Git:
         if not is_quick:
             self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # 1: some differ
 
-    def staged(self, *options: str) -> Iterator[Staged]:
+    def staged(self, *options: str) -> Iterator[IndexEntry]:
         """Yield what an index has.
 
         Raises:
@@ -323,7 +324,7 @@ class RepositoryObjects:
     """
 
     def __init__(
-        self, git: Git, content_max: int = CONTENT_MAX, entries_max: int = ENTRIES_MAX
+        self, git: Git, content_max: int = CONTENT_MAX, entries_max: int = LINES_MAX
     ) -> None:
         self._git = git
         self._content_max = content_max

@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import FolderRefused
-from refold.engine.workspace.entries import FolderStarted, Repository, Worktree
+from refold.engine.workspace.entries import WORKTREE, FolderStarted, Repository, Worktree
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.inside import LINK, Inside
 from refold.engine.workspace.tree import is_below
@@ -134,7 +134,7 @@ def _worktrees(own: Path, common: Path) -> Iterator[Worktree]:
         each = common / "worktrees" / name
         if (at := _line(each / "gitdir")) and not each.samefile(own):
             with contextlib.suppress(FolderRefused):  # its name is none that a log may have
-                yield Worktree.of_json(Worktree(name, at, _head(each)).as_json())
+                yield WORKTREE.read(WORKTREE.write(Worktree(name, at, _head(each))))
 
 
 def _head(git_folder: Path) -> str:

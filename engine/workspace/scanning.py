@@ -21,14 +21,14 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.workspace.entries import FileChange, MadeObject, Repository
-from refold.engine.workspace.git import Git, RepositoryObjects, Staged, object_folders
+from refold.engine.workspace.entries import FileChange, MadeObject, Repository, Staged
+from refold.engine.workspace.git import Git, IndexEntry, RepositoryObjects, object_folders
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
-from refold.engine.workspace.paths import as_text, checked
+from refold.engine.workspace.paths import checked
 from refold.engine.workspace.store import Store
-from refold.engine.workspace.tree import Base, FileTree, TreeEntry, as_lines
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 
 _UNDER_WAY: Final = {
     "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
@@ -88,7 +88,7 @@ class _Known:
     """Files whose times are not in the index: git reads them at each look."""
     looked_at: set[str] = attrs.field(factory=set)
     """Files that are looked at in any case: of some, the index has nothing."""
-    staged: list[Staged] | None = None
+    staged: list[IndexEntry] | None = None
     """What differs in the user's index from the commit, if it was just asked for."""
     git_dir: Path | None = None
     """The user's."""
@@ -413,20 +413,20 @@ class Scanner:
         staged, known.staged = known.staged, None
         git_dir = known.git_dir
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
-        index = list[list[object]]()
+        index = list[Staged]()
         if at not in self._begun_with:  # as they are when the command starts: it may change them
             self._begun_with[at] = user.settings(), *places_of(user)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):
                     kept = self._kept(objects, path, mode, blob, store)
-                    index.append([as_text(path), mode, blob, stage, *kept])
+                    index.append(Staged(path, mode, blob, stage, *kept))
         return Repository(
             at,
             commit,
             user.line("symbolic-ref", "-q", "HEAD"),
             "".join(f"{line}\n" for line in own),
-            as_lines(index),
+            tuple(index),
             tuple(sorted(begun)),
             *self._begun_with[at],
         )
@@ -501,9 +501,9 @@ def _joined(at: str, path: str) -> str:
     return f"{at}/{path}" if at else path
 
 
-def _staged(user: Git, commit: str) -> list[Staged]:
+def _staged(user: Git, commit: str) -> list[IndexEntry]:
     """Return what differs in the user's index from a commit, or with an empty one from nothing."""
-    found, has_stages = list[Staged](), False
+    found, has_stages = list[IndexEntry](), False
     commit = commit or user.line("hash-object", "-t", "tree", "--stdin")
     words = iter(user.lines("diff-index", "--cached", "-z", "--no-renames", commit))
     for told in words:

@@ -6,49 +6,42 @@ most of it. The list is one JSON array per line, the bases first, in the order o
 identifies the whole tree. Pure. Rules: CONTRACT.md §16.16.
 """
 
-import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, Literal, Self, get_args
+from itertools import pairwise
+from typing import Final, Literal, Self
 
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import encode, loads
 from refold.engine.errors import FolderRefused
-from refold.engine.workspace import paths
-
-ENTRIES_MAX: Final = 1 << 20
-"""Lines of a list."""
+from refold.engine.workspace import forms, paths
+from refold.engine.workspace.forms import NUMBER, TEXT, Form
 
 Kind = Literal["git", "cut", "folder", "commit", "out", "gone"]
 """The place of an entry's content.
 
 `git`: `value` is the id that git gives its content, or the text of a link · `cut`: the same,
 without the secrets in it · `folder`: an empty one · `commit`: a submodule, at that commit · `out`:
-left out, and `value` is the reason (`Reason`) · `gone`: the base has it, the folder does not.
-"""
-Reason = Literal["ignored", "key", "large", "total", "special", "unreadable", "changing"]
-"""`ignored`: by git · `key`: it looks like a key · `large`: one file over the cap · `total`: all
-files over the cap · `special`: a socket, pipe or device · `unreadable`: the system refused it ·
-`changing`: it changed each time while it was read."""
+left out, and `value` is the reason · `gone`: the base has it, the folder does not.
 
-_KINDS: Final = frozenset(get_args(Kind))
-_REASONS: Final = frozenset(get_args(Reason))
-_MODES: Final[Mapping[str, frozenset[str]]] = {
-    "git": frozenset({"100644", "100755", "120000"}),
-    "cut": frozenset({"100644", "100755"}),
-    "folder": frozenset({"040000"}),
-    "commit": frozenset({"160000"}),
-    "out": frozenset({"100644", "100755", "120000", "040000"}),
-    "gone": frozenset({""}),
-}
+Reasons: `ignored` by git · `key`: it looks like a key · `large`: one file over the cap · `total`:
+all files over the cap · `special`: a socket, pipe or device · `unreadable`: the system refused it ·
+`changing`: it changed each time while it was read.
+"""
+ID: Final = "[0-9a-f]{40}(?:[0-9a-f]{24})?"
+"""A pattern of git's ids."""
+DIGEST: Final = "[0-9a-f]{64}"
+_REASONS: Final = "ignored|key|large|total|special|unreadable|changing"
+_KINDS: Final = re.compile(
+    f"git (?:100644|100755|120000) {ID}|cut (?:100644|100755) {ID}|folder 040000 |"
+    f"commit 160000 {ID}|out (?:100644|100755|120000|040000) (?:{_REASONS})|gone  "
+)
+"""Kind, mode and value of an entry."""
 _FOLDERS: Final = frozenset({"040000", "160000", ""})
 """Modes of folders, of submodules, and of what is gone."""
-_OBJECT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @attrs.frozen(order=False)
@@ -72,46 +65,34 @@ class TreeEntry:
         """Whether the log, with the repository, can give the file back as it was."""
         return self.kind not in ("cut", "out")
 
-    def as_json(self) -> list[Any]:
-        """Return the line of a list."""
-        return [paths.as_text(self.path), self.mode, self.kind, self.value, self.size, self.digest]
-
-    @classmethod
-    def of_json(cls, line: Any) -> Self:
-        """Return the entry of a line.
-
-        Raises:
-            FolderRefused: it is not one, or names what no log may name.
-        """
-        match line:
-            case [
-                str(path), str(mode), str(kind), str(value), int() | None as size, str(digest),
-            ]:  # fmt: skip
-                pass
-            case _:
-                expected = "[path, mode, kind, value, size, digest]"
-                raise FolderRefused(f"{line!r:.80}", expected, "another")
-        path = paths.checked(paths.of_text(path))
-        entry = cls(path, mode, kind, value, size, digest)  # type: ignore[arg-type] # looked at below
-        if kind not in _KINDS or mode not in _MODES[kind] or not _is_value(entry):
-            found = f"{mode} {kind} {value!a:.80} {size!r:.20}"
-            raise FolderRefused(paths.as_text(path), "a mode, kind and value that fit", found)
-        return entry
+    @property
+    def is_sound(self) -> bool:
+        """Whether its members fit each other."""
+        is_kept = self.kind in ("git", "cut") and self.size is not None
+        told = f"{self.kind} {self.mode} {self.value}"
+        is_sized = self.size is None or self.size >= 0
+        return is_sized and (is_kept or not self.digest) and _KINDS.fullmatch(told) is not None
 
 
-def _is_value(entry: TreeEntry) -> bool:
-    if type(entry.size) is bool or (entry.size or 0) < 0:
-        return False
-    if entry.digest:
-        is_kept = entry.kind in ("git", "cut") and _DIGEST.fullmatch(entry.digest)
-        return bool(is_kept and entry.size is not None and _OBJECT.fullmatch(entry.value))
-    match entry.kind:
-        case "git" | "commit":
-            return _OBJECT.fullmatch(entry.value) is not None
-        case "out":
-            return entry.value in _REASONS
-        case _:
-            return entry.value == ""
+@attrs.frozen(order=False)
+class Base:
+    """A git tree at a path in a folder."""
+
+    path: str
+    """Its path: empty for the top."""
+    tree: str
+    """The id of the git tree."""
+
+
+PATH: Final = Form(lambda text: paths.checked(paths.of_text(text)), paths.as_text)
+"""Of a file below the folder."""
+PLACE: Final = Form(lambda text: PATH.read(text) if TEXT.read(text) else "", paths.as_text)
+"""The same, or the folder itself, which is empty."""
+ENTRY: Final = forms.row(
+    TreeEntry, PATH, TEXT, TEXT, TEXT, forms.optional(NUMBER), forms.matching(f"(?:{DIGEST})?"),
+    check=lambda one: one.is_sound,
+)  # fmt: skip
+_BASE: Final = forms.row(Base, PLACE, forms.matching(ID))
 
 
 FilePair = tuple[str, TreeEntry | None, TreeEntry | None]
@@ -124,34 +105,6 @@ def changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
         pair = before.get(path), after.get(path)
         if pair[0] != pair[1]:
             yield path, *pair
-
-
-@attrs.frozen(order=False)
-class Base:
-    """A git tree at a path in a folder."""
-
-    path: str
-    """Its path: empty for the top."""
-    tree: str
-    """The id of the git tree."""
-
-    def as_json(self) -> list[Any]:
-        """Return the line of a list."""
-        return [paths.as_text(self.path), self.tree]
-
-    @classmethod
-    def of_json(cls, line: Any) -> Self:
-        """Parse the base of a line.
-
-        Raises:
-            FolderRefused: it is not a base, or has a forbidden path.
-        """
-        match line:
-            case [str(path), str(tree)] if _OBJECT.fullmatch(tree):
-                path = paths.of_text(path)
-                return cls(paths.checked(path) if path else "", tree)
-            case _:
-                raise FolderRefused(f"{line!r:.80}", "[path, id of a git tree]", "another line")
 
 
 def in_order(one: TreeEntry | Base) -> bytes:
@@ -176,8 +129,8 @@ class FileTree:
     @cached_property
     def text(self) -> str:
         """The canonical list, as logged."""
-        bases = as_lines(base.as_json() for base in self.bases)
-        return bases + as_lines(entry.as_json() for entry in self.differs)
+        bases = forms.as_lines(map(_BASE.write, self.bases))
+        return bases + forms.as_lines(map(ENTRY.write, self.differs))
 
     @cached_property
     def digest(self) -> str:
@@ -191,20 +144,22 @@ class FileTree:
         Raises:
             FolderRefused: Refold does not write such a list, or it has a forbidden path.
         """
-        bases: list[Base] = []
-        differs: list[TreeEntry] = []
-        for line in json_lines(text):
+        bases, differs = list[Base](), list[TreeEntry]()
+        for line in forms.json_lines(text):
             if isinstance(line, list) and len(line) == len(attrs.fields(Base)):
-                bases.append(Base.of_json(line))
+                bases.append(_BASE.read(line))
             else:
-                differs.append(TreeEntry.of_json(line))
-        found = cls(tuple(bases), tuple(differs))
-        _check_order(found.bases)
-        _check_order(found.differs)
+                differs.append(ENTRY.read(line))
+        found = cls.of(bases, differs)
+        for each in (found.bases, found.differs):
+            for one, other in pairwise(line.path for line in each):
+                if one == other:
+                    raise FolderRefused(paths.as_text(one), "each path once", "the same path twice")
         _check_above(found.differs)
         check_folders(found.by_path, [base.path for base in found.bases])
         if found.text != text:
-            raise FolderRefused("the list", "as Refold writes it", "the same in other words")
+            expected = "as Refold writes it, in order"
+            raise FolderRefused("the list", expected, "the same in other words")
         return found
 
     @cached_property
@@ -235,36 +190,6 @@ class FileTree:
 def is_below(path: str, folder: str) -> bool:
     """Return whether a path is a folder or inside it; every path is inside the empty one."""
     return not folder or path == folder or path.startswith(f"{folder}/")
-
-
-def as_lines(values: Iterable[Any]) -> str:
-    """Return JSON values as a text, one a line."""
-    return "".join(f"{encode(value).decode()}\n" for value in values)
-
-
-def json_lines(text: str) -> Iterator[Any]:
-    """Yield the values of a text with one a line.
-
-    Raises:
-        FolderRefused: there are too many, or one is not JSON.
-    """
-    if (count := text.count("\n")) > ENTRIES_MAX:
-        raise FolderRefused("the list", f"at most {ENTRIES_MAX} entries", str(count))
-    for line in text.split("\n"):
-        if line:
-            try:
-                yield loads(line)
-            except ValueError as error:
-                raise FolderRefused("the list", "JSON in each line", str(error)) from None
-
-
-def _check_order(lines: tuple[TreeEntry, ...] | tuple[Base, ...]) -> None:
-    keys = [in_order(line) for line in lines]
-    for before, key in itertools.pairwise(keys):
-        if before == key:
-            raise FolderRefused(repr(key)[2:-1], "each path once", "the same path twice")
-        if before > key:
-            raise FolderRefused(repr(key)[2:-1], "paths in order", "one before another")
 
 
 def _check_above(entries: tuple[TreeEntry, ...]) -> None:

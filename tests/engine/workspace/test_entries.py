@@ -30,7 +30,7 @@ START = FolderStarted(
     "/home/me/project",
     "src",
     FileTree.of([Base("", OID)], [OWN]),
-    (Repository("", OID, "refs/heads/main", f"{OID} refs/heads/main\n", "", ("rebase",)),),
+    (Repository("", OID, "refs/heads/main", f"{OID} refs/heads/main\n", (), ("rebase",)),),
     12,
 )
 

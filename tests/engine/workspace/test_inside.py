@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
+from refold.engine.workspace.forms import as_lines
 from refold.engine.workspace.inside import (
     FILE,
     FOLDER,
@@ -24,7 +25,7 @@ from refold.engine.workspace.inside import (
     restore,
     scratch_folder,
 )
-from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
+from refold.engine.workspace.tree import FileTree, TreeEntry
 from tests.support.folders import entries
 
 _NAMES = st.sampled_from(["a", "b", "c", "..", ".", ""])

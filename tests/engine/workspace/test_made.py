@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.observed.binding import Bindings
-from refold.engine.workspace.entries import MadeObject
+from refold.engine.workspace.entries import MADE, MadeObject
 from refold.engine.workspace.made import NewObjects
 from tests.support.folders import git, repository
 from tests.support.watched import ask, user
@@ -176,7 +176,7 @@ def check(template: Path, steps: list[Sequence[str]], edit: tuple[str, int, Sequ
             was.do(step)
             recorded += was.find_new() if step[0] == "look" else ()
         recorded += was.find_new()
-        bindings = Bindings(made=[MadeObject.of_json(one.as_json()) for one in recorded])
+        bindings = Bindings(made=[MADE.read(MADE.write(one)) for one in recorded])
         for step in edited(steps, edit):
             now.do(step)
             if step[0] == "look":

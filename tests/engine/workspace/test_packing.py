@@ -24,7 +24,7 @@ def state_of(top: Path, *differs: TreeEntry) -> FolderState:
     """Return a folder at its start: the commit that is checked out, and what differs."""
     tree = FileTree.of([Base("", git(top, "rev-parse", "HEAD^{tree}"))], differs)
     refs = git(top, "for-each-ref", "--format=%(objectname) %(refname)") + "\n"
-    told = Repository("", git(top, "rev-parse", "HEAD"), "refs/heads/main", refs, "")
+    told = Repository("", git(top, "rev-parse", "HEAD"), "refs/heads/main", refs, ())
     state = FolderState()
     state.apply(FolderStarted(str(top), "", tree, (told,)))
     return state

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import ContentMissing
@@ -288,7 +289,7 @@ def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
                 mode,
                 digest and contents.content(TreeEntry(path, mode, "git", named, size, digest)),
             )
-            for path, mode, named, stage, digest, size in told.staged()
+            for path, mode, named, stage, digest, size in map(attrs.astuple, told.index)
         }
     assert held == {
         ("a", 0): ("100644", b"staged\n"), ("b", 0): ("", ""), ("c", 1): ("100644", b"three\n"),

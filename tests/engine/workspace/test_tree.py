@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import FolderRefused
-from refold.engine.workspace import tree as trees
+from refold.engine.workspace import forms
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from tests.support.folders import entries
 from tests.support.loops import for_each
@@ -84,7 +84,7 @@ def test_a_list_that_names_what_it_may_not_is_refused_by_name(text: str, named: 
 def test_a_list_without_end_is_refused_before_it_is_read() -> None:
     """Ten million lines would take gigabytes."""
     with pytest.raises(FolderRefused, match="entries"):
-        FileTree.of_text("\n" * (trees.ENTRIES_MAX + 1))
+        FileTree.of_text("\n" * (forms.LINES_MAX + 1))
 
 
 def test_a_whole_tree_has_the_files_of_its_bases_and_what_differs() -> None:

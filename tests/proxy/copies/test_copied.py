@@ -10,7 +10,7 @@ import pytest
 
 from refold.engine.errors import FolderIncomplete, FolderRefused
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
+from refold.engine.workspace.entries import FolderStarted, FolderState, Repository, Staged
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
@@ -31,7 +31,7 @@ def all_bytes(top: Path) -> dict[str, str]:
     return found
 
 
-def of_git(top: Path, path: str = "", index: str = "") -> Repository:
+def of_git(top: Path, path: str = "", index: tuple[Staged, ...] = ()) -> Repository:
     """Return what git says of a repository."""
     branch = git(top, "rev-parse", "--symbolic-full-name", "HEAD")
     return Repository(
@@ -127,9 +127,8 @@ def test_what_was_staged_is_staged(tmp_path: Path) -> None:
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
     log = tmp_path / "x.jsonl"
     own = kept("a", b"staged\n", log=log)
-    lines = [["a", "100644", own.value, 0, own.digest, 7], ["b", "", "", 0, "", 0]]
-    lines += [["c", "100644", own.value, stage, own.digest, 7] for stage in (1, 2, 3)]
-    index = "".join(f"{line}\n".replace("'", '"') for line in lines)
+    conflict = (Staged("c", "100644", own.value, stage, own.digest, 7) for stage in (1, 2, 3))
+    index = (Staged("a", "100644", own.value, 0, own.digest, 7), Staged("b"), *conflict)
     started = recorded(top, log)
     started = FolderStarted(started.path, "", started.tree, (of_git(top, index=index),))
 
@@ -186,7 +185,7 @@ def test_a_submodule_and_a_repository_without_a_commit(tmp_path: Path) -> None:
         [Base("", git(top, "rev-parse", "HEAD^{tree}")), Base("sub", whole)],
         [kept("empty/e", b"e", log=log)],
     )
-    empty = Repository("empty", "", "refs/heads/main", "", "")
+    empty = Repository("empty", "", "refs/heads/main", "", ())
     started = FolderStarted(str(top), "", tree, (of_git(top), empty, of_git(sub, "sub")))
 
     copy = made(log, started, tmp_path / "w").top

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from refold.engine.errors import FolderRefused
-from refold.engine.workspace.entries import FolderStarted, Repository, Worktree
+from refold.engine.workspace.entries import REPOSITORY, FolderStarted, Repository, Worktree
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.proxy.copies.git_folders import GitFolders
 from refold.proxy.copies.placing import Copying
@@ -259,7 +259,7 @@ def test_what_a_log_says_of_git_leads_nowhere_else(tmp_path: Path, *, is_shown: 
         )
         hostile = Repository("", "", "refs/heads/main", "", git_file=file, common=common)
         hostile = attrs.evolve(hostile, worktrees=trees)
-        assert Repository.of_json(hostile.as_json()) == hostile
+        assert REPOSITORY.read(REPOSITORY.write(hostile)) == hostile
         started = FolderStarted(str(top), "", FileTree(), (hostile,))
         work = tmp_path.parent / f"{tmp_path.name}-{number}"
         (work / "copy").mkdir(parents=True)

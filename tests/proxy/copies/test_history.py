@@ -25,7 +25,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     git(top, "config", "include.path", str(tmp_path / "latin"))
     settings = {**Git(top).settings(), "log.date": "--edit"}
     assert "user.email" not in settings  # no log holds bytes that are not UTF-8
-    said = Repository("", "", "refs/heads/topic", "", "", ("rebase",), settings)
+    said = Repository("", "", "refs/heads/topic", "", (), ("rebase",), settings)
 
     made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], Git(top))
     notes = check_out(made, said, lambda _: b"")
@@ -45,7 +45,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
 def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """The files are there all the same."""
     (tmp_path / "copy").mkdir()
-    said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", "")
+    said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", ())
 
     made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], None)
     (note,) = check_out(made, said, lambda _: b"")

@@ -20,6 +20,7 @@ from refold.engine.workspace.entries import (
     FolderStarted,
     FolderState,
     Repository,
+    Staged,
     read_entry,
 )
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
@@ -81,7 +82,7 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     places = {"home": str(home), "tmp": str(home.parent)}
     own = kept("a/new", _CONTENT, log=log)
     tree_id, commit = (git(home / "mine", "rev-parse", each) for each in ("HEAD^{tree}", "HEAD"))
-    index = f'["a/new","100644","{own.value}",0,"{own.digest}",{len(_CONTENT)}]\n'
+    index = (Staged("a/new", "100644", own.value, 0, own.digest, len(_CONTENT)),)
     tree = FileTree.of(
         [Base(path, tree_id) for path in drawn["bases"]],
         [_entry(path, kind, log, places) for path, kind in drawn["tree"]],

@@ -36,8 +36,14 @@ from refold.engine.log.reader import read_entries
 from refold.engine.log.salvaging import salvage
 from refold.engine.log.writer import LogWriter
 from refold.engine.runners.recording import record
-from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, Repository
-from refold.engine.workspace.tree import FileTree, TreeEntry, as_lines
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderStarted,
+    Repository,
+    Staged,
+)
+from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.replay.audit.verify import Verification, verify
 from tests.support.child_programs import parents
 from tests.support.folders import kept
@@ -308,7 +314,7 @@ def with_files(path: Path) -> list[Path]:
     There are one of the start, one of what is in the index, and one of a change.
     """
     old, staged, new = (kept("a", text, log=path) for text in (b"old", b"staged", b"new"))
-    index = as_lines([["a", "100644", staged.value, 0, staged.digest, staged.size]])
+    index = (Staged("a", "100644", staged.value, 0, staged.digest, len(b"staged")),)
     start = FolderStarted("/f", "", FileTree.of((), [old]), (Repository("", index=index),))
     root = Scribe(path, ROOT)
     root.say(start.as_event())

@@ -11,11 +11,12 @@ import attrs
 
 from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import FolderState
+from refold.engine.workspace.forms import json_lines
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.inside import scratch_folder
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import names_of
-from refold.engine.workspace.tree import FilePair, TreeEntry, changed, json_lines
+from refold.engine.workspace.tree import ENTRY, FilePair, changed
 from refold.proxy.copies.current import is_ordinary
 from refold.replay.observed.folder import contents_of
 
@@ -84,7 +85,7 @@ def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> Fol
     with contents_of(log, folder) as contents:
         start, copy = (contents.whole(tree) for tree in (folder.started.tree, folder.tree))
         before = dict(start.by_path)
-        before |= {one.path: one for one in map(TreeEntry.of_json, json_lines(left))}
+        before |= {one.path: one for one in map(ENTRY.read, json_lines(left))}
         before = {path: one for path, one in before.items() if one.kind != "gone"}
         files = [
             change

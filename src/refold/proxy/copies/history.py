@@ -112,14 +112,14 @@ def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes
     if repository.commit:
         git.output("read-tree", repository.commit)
     lines = []
-    for path, mode, named, stage, digest, size in repository.staged():
-        if digest:
-            kept = TreeEntry(path, mode, "git", named, size, digest)
+    for one in repository.index:
+        if one.digest:
+            kept = TreeEntry(one.path, one.mode, "git", one.id, one.size, one.digest)
             git.output("hash-object", "-w", "--stdin", given=staged(kept))
-        if stage <= 1 or not mode:  # the stages of a conflict stand for the plain entry
-            lines.append(f"0 {'0' * git.width}\t{path}")
-        if mode:
-            lines.append(f"{mode} {named} {stage}\t{path}")
+        if one.stage <= 1 or not one.mode:  # the stages of a conflict stand for the plain entry
+            lines.append(f"0 {'0' * git.width}\t{one.path}")
+        if one.mode:
+            lines.append(f"{one.mode} {one.id} {one.stage}\t{one.path}")
     given = os.fsencode("".join(f"{line}\0" for line in lines))
     git.output("update-index", "-z", "--index-info", given=given)
     git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
