@@ -318,6 +318,13 @@ class FolderState:
         return FileTree.of(bases, self._differs.values())
 
     @property
+    def by_git(self) -> int:
+        """How many files are as in the commits."""
+        count = self.started.by_git if self.started is not None else 0
+        bases = (self._in_base[path] for path in self._differs)
+        return count - sum(one is not None and one.kind == "git" for one in bases)
+
+    @property
     def left(self) -> str:
         """What is now at each path that has changed, as lines of a tree; `gone` for nothing."""
         now = ((path, self._differs.get(path, self._in_base[path])) for path in self.states)
@@ -356,8 +363,7 @@ class FolderState:
             raise FolderRefused("changes", "each path once", "the same path twice")
         for change in changes:
             self.states.setdefault(change.path, set()).update((change.before, change.after))
-            gone = TreeEntry(change.path, "", "gone")
             if change.after == self._in_base.setdefault(change.path, change.before):
                 self._differs.pop(change.path, None)
             else:
-                self._differs[change.path] = change.after or gone
+                self._differs[change.path] = change.after or TreeEntry(change.path, "", "gone")

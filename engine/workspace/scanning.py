@@ -13,7 +13,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -21,14 +20,21 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.workspace.entries import FileChange, MadeObject, Repository, Staged
+from refold.engine.workspace.entries import (
+    FileChange,
+    FolderChanged,
+    FolderStarted,
+    FolderState,
+    Repository,
+    Staged,
+)
 from refold.engine.workspace.git import Git, IndexEntry, RepositoryObjects, object_folders
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import checked
 from refold.engine.workspace.store import Store
-from refold.engine.workspace.tree import Base, FileTree, TreeEntry
+from refold.engine.workspace.tree import Base, FileTree, TreeEntry, changed, in_order
 
 _UNDER_WAY: Final = {
     "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
@@ -47,29 +53,6 @@ _UNREAD_MAX: Final = 200
 _LIST: Final = ("ls-files", "-z", "--exclude-standard")
 _TREES: Final = ("pack-objects", "--revs", "--stdout", "-q", "--filter=blob:none")
 _DIFF: Final = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv")
-
-
-@attrs.frozen
-class FolderScan:
-    """The result of a scan of a folder."""
-
-    bases: tuple[Base, ...]
-    differs: Mapping[str, TreeEntry]
-    """Differences from the bases, by path."""
-    changes: tuple[FileChange, ...]
-    """Since the scan before; at the first, since the commits."""
-    repositories: tuple[Repository, ...]
-    by_git: int
-    """Files that are as in the commits."""
-    made: tuple[MadeObject, ...] = ()
-    """Commits and tags that are new since the scan before."""
-    altered: tuple[str, ...] = ()
-    """At the last scan, ignored paths that have changed since the first."""
-
-    @cached_property
-    def tree(self) -> FileTree:
-        """The files of the folder."""
-        return FileTree.of(self.bases, self.differs.values())
 
 
 @attrs.define
@@ -92,6 +75,8 @@ class _Known:
     """What differs in the user's index from the commit, if it was just asked for."""
     git_dir: Path | None = None
     """The user's."""
+    begun_with: tuple[Any, ...] = ()
+    """The settings and places of the user's."""
     submodules: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     """The commit that is checked out, and the one in the index, by path."""
 
@@ -115,8 +100,9 @@ class Scanner:
         `objects` finds commits and tags that are new. Of a copy, no repository is asked after the
         first look: a command may have left anything there. For `seen`, see `linked.git_at`.
         """
+        self.state = FolderState()
+        """What the scans have found; its start has the files of the commits alone."""
         self._objects = objects
-        self._last: FolderScan | None = None
         self._top = top
         self._log_files = log_files
         self._scrubbed = scrubbed
@@ -130,30 +116,28 @@ class Scanner:
         self._known: dict[str, _Known] = {}
         self._seen: set[str] = set()
         """Paths of repositories that are there."""
-        self._begun_with: dict[str, tuple[Any, ...]] = {}
-        """Settings and places of repositories, by path, as they were at the first look."""
-        self._bases: dict[str, Base] = {}
-        """By path, from the first scan."""
+        self._bases: list[Base] = []
+        """From the first scan."""
         self._first: dict[str, TreeEntry] = {}
         """Ignored files and empty folders at the first scan."""
         self._out: dict[str, TreeEntry] = {}
         """What is in no git tree: what was left out, and empty folders."""
-        self._out_before: dict[str, TreeEntry] = {}
         self._began = 0
         self._by_git = 0
         self._numbers = itertools.count()
-        self._changes: dict[str, FileChange] = {}
-        self._differs: dict[str, TreeEntry] = {}
-        self._in_base: dict[str, TreeEntry | None] = {}
-        """What the bases have at the paths that have changed."""
+        self._before: dict[str, TreeEntry] = {}
+        self._after: dict[str, TreeEntry] = {}
+        """What the git trees had, and have, at paths that differ from the scan before."""
+        self._counts: dict[str, tuple[int | None, int | None]] = {}
+        """Of lines that were added and removed there."""
         self._repositories: list[Repository] = []
 
     @property
     def _is_first(self) -> bool:
-        return self._last is None
+        return self.state.started is None
 
-    def scan(self, *, is_last: bool = False, is_whole: bool = True) -> FolderScan:
-        """Look at the folder.
+    def scan(self, *, is_last: bool = False, is_whole: bool = True) -> FolderChanged:
+        """Look at the folder; return what changed since the scan before, or since the commits.
 
         If it is not `is_whole`, only new commits and tags are looked for.
 
@@ -161,14 +145,21 @@ class Scanner:
             GitFailed: git cannot be run, or failed.
             OSError: a content could not be kept.
         """
-        if self._last is not None and not is_whole:
-            return self._with_objects(attrs.evolve(self._last, changes=()))
+        found = self._scanned(is_last=is_last) if is_whole or self._is_first else FolderChanged(())
+        if self._objects is not None:
+            own = (one.path for one in self._repositories)
+            found = attrs.evolve(found, made=self._objects.find_new(own))
+        self.state.apply(found)
+        return found
+
+    def _scanned(self, *, is_last: bool) -> FolderChanged:
         if self._store is None:
             user = self._user("")
             kind = user.line("rev-parse", "--show-object-format") if user is not None else ""
             self._store = Store(self._top, kind or "sha1", self._packs)
-        self._out_before, self._out = self._out, {}
-        self._changes, self._repositories, self._seen = {}, [], set()
+        out, self._out = self._out, {}
+        self._before, self._after, self._counts = {}, {}, {}
+        self._repositories, self._seen = [], set()
         self._repository("", self._store)
         self._store.keep()
         for path in self._known.keys() - self._seen:  # it is no repository any more, or gone
@@ -176,35 +167,21 @@ class Scanner:
         for path, entry in self._first.items():
             if entry.kind == "out" or _is_empty(self._top / path):
                 self._out.setdefault(path, entry)
-        for path in (self._out_before.keys() | self._out.keys()) - self._changes.keys():
-            self._change(FileChange(path, self._out_before.get(path), self._out.get(path)))
-        changes = [one for one in self._changes.values() if one.before != one.after]
-        for one in changes:
-            if one.after == self._in_base.setdefault(one.path, one.before):
-                self._differs.pop(one.path, None)
-            else:
-                self._differs[one.path] = one.after or TreeEntry(one.path, "", "gone")
-        in_base = (self._in_base[path] for path in self._differs)
-        by_git = self._by_git - sum(one is not None and one.kind == "git" for one in in_base)
         if self._is_first:
             self._room, self._began = TOTAL_MAX, time.time_ns()
-        self._last = FolderScan(
-            tuple(self._bases.values()),
-            dict(self._differs),
-            tuple(sorted(changes, key=lambda one: os.fsencode(one.path))),
-            tuple(sorted(self._repositories, key=lambda one: os.fsencode(one.path))),
-            by_git,
-            altered=tuple(self._altered()) if is_last else (),
-        )
+            tree = FileTree.of(self._bases, ())
+            self.state.apply(FolderStarted(os.fspath(self._top), "", tree, (), self._by_git))
         if is_last:
             self._store.merge()
-        return self._with_objects(self._last)
-
-    def _with_objects(self, scan: FolderScan) -> FolderScan:
-        if self._objects is None:
-            return scan
-        own = (one.path for one in scan.repositories)
-        return attrs.evolve(scan, made=self._objects.find_new(own))
+        repositories = tuple(sorted(self._repositories, key=in_order))
+        return FolderChanged(
+            tuple(
+                FileChange(path, before, after, *self._counts.get(path, (None, None)))
+                for path, before, after in changed(out | self._before, self._out | self._after)
+            ),
+            repositories=None if repositories == self.state.repositories else repositories,
+            altered=tuple(self._altered()) if is_last else (),
+        )
 
     def _altered(self) -> Iterator[str]:
         """Yield ignored paths that have changed since the first scan, as far as that is quick."""
@@ -296,7 +273,8 @@ class Scanner:
         if not self._is_first or len(tree) != store.width:
             known.looked_at.update(user.lines("ls-files", "-z"))
             return known
-        self._bases[at], known.tree = Base(at, tree), tree
+        self._bases.append(Base(at, tree))
+        known.tree = tree
         trees = user.output(*_TREES, given=f"{tree}\n".encode())  # the user may lose them
         ask.output("index-pack", "--stdin", given=trees)
         ask.output("read-tree", tree)
@@ -349,28 +327,21 @@ class Scanner:
             said = known.ask.lines(*_DIFF, *counts, *two, lent=known.lent)
         except GitFailed:  # the user's repository has lost a content
             said = known.ask.lines(*_DIFF, *two, lent=known.lent)
-        words, lines = iter(said), dict[str, list[str]]()
-        changed = list[tuple[str, TreeEntry | None, TreeEntry | None]]()
+        words = iter(said)
         for word in words:
             if word.startswith(":"):
                 mode, mode_now, named, named_now, _ = word[1:].split(" ")
                 path = _joined(at, next(words))
-                before = self._entry(path, mode, named) or self._out_before.get(path)
-                after = self._entry(path, mode_now, named_now) or self._out.get(path)
-                changed.append((path, before, after))
+                if (before := self._entry(path, mode, named)) is not None:
+                    self._before[path] = before
+                if (after := self._entry(path, mode_now, named_now)) is not None:
+                    self._after[path] = after
             else:
-                added, removed, path = word.split("\t", 2)
-                lines[_joined(at, path)] = [added, removed]
-        for path, before, after in changed:
-            more, less = (int(one) if one.isdecimal() else None for one in lines.get(path, "--"))
-            self._change(FileChange(path, before, after, more, less))
-
-    def _change(self, change: FileChange) -> None:
-        """Note a change; a path may leave one repository and be in another."""
-        if (other := self._changes.get(change.path)) is not None:
-            before, after = other.before or change.before, change.after or other.after
-            change = FileChange(change.path, before, after)
-        self._changes[change.path] = change
+                *counts, path = word.split("\t", 2)
+                added, removed = (int(one) if one.isdecimal() else None for one in counts)
+                whole = _joined(at, path)  # it may leave one repository and be in another
+                is_alone = whole not in self._counts
+                self._counts[whole] = (added, removed) if is_alone else (None, None)
 
     def _entry(self, path: str, mode: str, named: str) -> TreeEntry | None:
         """Return what the index has at a path."""
@@ -414,8 +385,8 @@ class Scanner:
         git_dir = known.git_dir
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[Staged]()
-        if at not in self._begun_with:  # as they are when the command starts: it may change them
-            self._begun_with[at] = user.settings(), *places_of(user)
+        if not known.begun_with:  # as they are when the command starts: it may change them
+            known.begun_with = user.settings(), *places_of(user)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):
@@ -428,7 +399,7 @@ class Scanner:
             "".join(f"{line}\n" for line in own),
             tuple(index),
             tuple(sorted(begun)),
-            *self._begun_with[at],
+            *known.begun_with,
         )
 
     def _kept(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import attrs
 
@@ -107,8 +107,8 @@ def changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
             yield path, *pair
 
 
-def in_order(one: TreeEntry | Base) -> bytes:
-    """Return the sort key of a list's lines."""
+def in_order(one: Any) -> bytes:
+    """Return the sort key of what has a path."""
     return os.fsencode(one.path)
 
 

@@ -18,12 +18,12 @@ from refold.engine.errors import FolderRefused, GitFailed, NotCanonical
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import Extension
 from refold.engine.log.names import files_of
-from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted
+from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted, Repository
 from refold.engine.workspace.left_out import below
 from refold.engine.workspace.linked import moved
 from refold.engine.workspace.packing import pack_objects
 from refold.engine.workspace.paths import as_text, names_of
-from refold.engine.workspace.scanning import FolderScan, Scanner
+from refold.engine.workspace.scanning import Scanner
 
 _EDITS: Final = re.compile(r"(?i)\w*(?:edit|write|patch|replace|create_file|insert)\w*")
 _READS: Final = re.compile(
@@ -69,8 +69,7 @@ class WatchedFolder:
         self._scanner = scanner
         self._write_down = append
         self._thread = ThreadPoolExecutor(1, "refold-folder")
-        self._looks: list[tuple[Future[FolderScan], list[Suspect]]] = []
-        self._last = FolderScan((), {}, (), (), 0)
+        self._looks: list[tuple[Future[FolderChanged], list[Suspect]]] = []
         self._started: FolderStarted | None = None
         self._kept = ""
         self.entries = 0
@@ -80,11 +79,11 @@ class WatchedFolder:
 
     def begin(self) -> None:
         """Write down how the folder is before the command starts."""
-        if (scan := self._looked(self._thread.submit(self._scanner.scan))) is None:
+        if self._looked(self._thread.submit(self._scanner.scan)) is None:
             return
-        self._last = scan
-        told = (scan.tree, scan.repositories, scan.by_git, self._log_at)
-        self._started = FolderStarted(self._seen_at, self._below, *told)
+        state = self._scanner.state
+        told = (self._moved(state.repositories), state.by_git, self._log_at)
+        self._started = FolderStarted(self._seen_at, self._below, state.tree, *told)
         self._note(self._started.as_event())
 
     def begin_scan(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
@@ -133,42 +132,43 @@ class WatchedFolder:
             self._write_down(FolderLost(self.lost).as_event())
         self.entries += 1
 
-    def _looked(self, look: "Future[FolderScan]") -> FolderScan | None:
+    def _looked(self, look: "Future[FolderChanged]") -> FolderChanged | None:
         if self.lost:
             return None
         try:
-            scan = look.result()
-            at = os.fspath(self._top)
-            told = (moved(one, at, self._seen_at) for one in scan.repositories)
-            return attrs.evolve(scan, repositories=tuple(told))
+            return look.result()
         except (GitFailed, FolderRefused, OSError, ValueError) as error:
             self.lost = str(error) or type(error).__name__
             self._note(FolderLost(self.lost).as_event())
             return None
 
-    def _write(self, scan: FolderScan, calls: list[Suspect], *, is_end: bool = False) -> None:
+    def _moved(self, found: Iterable[Repository]) -> tuple[Repository, ...]:
+        return tuple(moved(one, os.fspath(self._top), self._seen_at) for one in found)
+
+    def _write(self, scan: FolderChanged, calls: list[Suspect], *, is_end: bool = False) -> None:
         every = tuple(dict.fromkeys(suspect.call for suspect in calls))
         changes = []
         for change in scan.changes:
             named = suspects(self._seen_at, change.path, calls)
             changes.append(attrs.evolve(change, calls=() if named == every else named))
-        is_same = scan.repositories == self._last.repositories
-        if changes or not is_same or scan.made or is_end:
-            told = None if is_same else scan.repositories
-            entry = FolderChanged(tuple(changes), every, told, is_end, scan.made, scan.altered)
-            self._note(entry.as_event())
-        self._last = scan
+        if changes or scan.repositories is not None or scan.made or is_end:
+            told = None if scan.repositories is None else self._moved(scan.repositories)
+            whole = attrs.evolve(
+                scan, changes=tuple(changes), calls=every, repositories=told, is_end=is_end
+            )
+            self._note(whole.as_event())
 
     @property
     def summary(self) -> str:
         """A one-line summary for people."""
         if self.lost:
             return f"not recorded: {as_text(self.lost)}"
-        differs = self._last.tree.differs
+        state = self._scanner.state
+        differs = state.tree.differs
         own = [each for each in differs if each.digest]
         left = [each for each in differs if each.kind in ("out", "cut") and each.value != "ignored"]
         size = sum(each.size or 0 for each in own)
-        files = "1 file" if self._last.by_git == 1 else f"{self._last.by_git:,} files"
+        files = "1 file" if state.by_git == 1 else f"{state.by_git:,} files"
         text = f"{files} by git{self._kept}, {len(own)} by content ({size:,} bytes)"
         if left:
             names = names_of((each.path for each in left), most=3)

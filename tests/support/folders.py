@@ -11,8 +11,10 @@ from refold.engine.log.blobs import digest_only
 from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.git import blob_id
 from refold.engine.workspace.packing import packed_repository
+from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.store import Store
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.applying import FolderPatch
@@ -70,6 +72,13 @@ def kept(path: str, content: bytes, mode: str = "100644", log: Path | None = Non
             store.put(content)
             store.keep()
     return TreeEntry(path, mode, "git", blob_id(content), len(content), digest_only(content))
+
+
+def start_of(scanner: Scanner, top: Path, below: str = "") -> FolderStarted:
+    """Scan a folder for the first time, and return its start."""
+    scanner.scan()
+    state = scanner.state
+    return FolderStarted(str(top), below, state.tree, state.repositories, state.by_git)
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -19,12 +19,12 @@ from refold.engine.errors import ContentMissing
 from refold.engine.log.names import files_of
 from refold.engine.workspace import left_out
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.entries import FolderStarted
+from refold.engine.workspace.entries import FileChange, FolderStarted, Repository
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.packing import contents_of, packed_repository
-from refold.engine.workspace.scanning import FolderScan, Scanner
+from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
-from tests.support.folders import git, repository
+from tests.support.folders import git, repository, start_of
 from tests.support.loops import some
 
 _OPEN: list[Scanner] = []
@@ -36,6 +36,17 @@ def closed() -> Iterator[None]:
     yield
     while _OPEN:
         _OPEN.pop().__exit__()
+
+
+@attrs.frozen
+class Scan:
+    """A folder after a look, and what changed since the one before."""
+
+    tree: FileTree
+    repositories: tuple[Repository, ...]
+    by_git: int
+    changes: tuple[FileChange, ...]
+    altered: tuple[str, ...]
 
 
 class Looked:
@@ -50,9 +61,10 @@ class Looked:
         self.scanner = Scanner(self.top, log_files, _without_secret, packs=packs, **given)
         _OPEN.append(self.scanner)
 
-    def scan(self, *, is_last: bool = False) -> FolderScan:
+    def scan(self, *, is_last: bool = False) -> Scan:
         """Look again."""
-        return self.scanner.scan(is_last=is_last)
+        found, state = self.scanner.scan(is_last=is_last), self.scanner.state
+        return Scan(state.tree, state.repositories, state.by_git, found.changes, found.altered)
 
     def files(self, tree: FileTree) -> dict[str, bytes | str]:
         """Return all files of a tree, with what they hold; why, of what is left out."""
@@ -488,7 +500,7 @@ def test_the_log_is_no_part_of_its_folder(tmp_path: Path) -> None:
 
     def left(log: Path, here: Path) -> set[str]:
         with Scanner(top, LogFiles(log, top, here)) as scanner:
-            return set(scanner.scan().tree.by_path)
+            return set(start_of(scanner, top).tree.by_path)
 
     of_x = {"x.jsonl", "x.1.2.jsonl", "x.jsonl.sig", "x.blobs/aa/b"}
     others = {"xy", "x.py"}

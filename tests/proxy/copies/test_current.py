@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from refold.engine.log.names import files_of
-from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, FolderState
+from refold.engine.workspace.entries import FileChange, FolderChanged, FolderState
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.scanning import Scanner
 from refold.proxy import recorded_here
 from refold.proxy.copies.current import RecordedFolder, edits_of, is_ordinary, todays_folder
 from refold.proxy.copies.whose import Files
-from tests.support.folders import git, kept, repository
+from tests.support.folders import git, kept, repository, start_of
 
 FILES = {"agent.py": "1\n", "lib/prompts.py": "old\n", "calc.py": "a - b\n", "notes.md": "n\n"}
 HEAD = "a" * 64
@@ -32,15 +32,14 @@ def recorded(top: Path, below: str = "") -> RecordedFolder:
     """Return a folder at its end: the run changed `calc.py`."""
     log = top.parent / "x.jsonl"
     with Scanner(top, LogFiles(log, top, top), packs=files_of(log)) as scanner:
-        first = scanner.scan()
+        started = start_of(scanner, top, below)
     state = FolderState()
-    started = FolderStarted(str(top), below, first.tree, first.repositories, first.by_git)
     state.apply(started)
     change = FileChange("calc.py", None, kept("calc.py", b"a + b\n"))
     state.apply(FolderChanged((change,), is_end=True))
     contents, gits = contents_of(log, started, Path(tempfile.mkdtemp(dir=top.parent)))
     with contents:
-        return RecordedFolder(log, HEAD, state, contents, contents.whole(first.tree), gits)
+        return RecordedFolder(log, HEAD, state, contents, contents.whole(started.tree), gits)
 
 
 def fates(folder: RecordedFolder, top: Path, files: Files = "edits", *words: str) -> dict[str, str]:

@@ -12,7 +12,6 @@ from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import (
     FolderChanged,
     FolderLost,
-    FolderStarted,
     FolderState,
 )
 from refold.engine.workspace.git import Git
@@ -20,7 +19,7 @@ from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.scanning import Scanner
 from refold.proxy.copies.ended import EndedFolder, FolderComparison
-from tests.support.folders import git, repository
+from tests.support.folders import git, repository, start_of
 
 FILES = {"a": "one\n", "b": "two\n", "d/c": "three\n", "run": "x\n", ".gitignore": "*.log\n"}
 
@@ -34,8 +33,7 @@ def compared(
     shutil.copytree(top, copy, symlinks=True)
     state = FolderState()
     with Scanner(top, LogFiles(log, top, top), packs=files_of(log)) as scanner:
-        first = scanner.scan()
-        state.apply(FolderStarted(str(top), "", first.tree, first.repositories, first.by_git))
+        state.apply(start_of(scanner, top))
         recorded(top)
         state.apply(FolderChanged(scanner.scan(is_last=True).changes, is_end=True))
     assert state.started is not None

@@ -256,13 +256,13 @@ def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry
     logs = [recorded.log, *([today / started.log] if started.log else [])]
     held = [LogFiles(log, today, here, holds_others=True) for log in logs]
     with Scanner(today, held[-1]) as scanner:
-        found = scanner.scan()
+        scanner.scan()
         files = {
             path: each
             for path, each in scanner.whole().items()
             if not any(log_files.hold(path) for log_files in held)
         }
-        return files, [one.path for one in found.repositories]
+        return files, [one.path for one in scanner.state.repositories]
 
 
 def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
