@@ -337,12 +337,19 @@ class RepositoryObjects:
         Raises:
             ContentMissing: it does not exist, is too large, or does not match its id.
         """
-        content = self._read(named)
-        if blob_id(content, len(named)) != named:
-            raise ContentMissing(named, str(self._git.top), "the object is damaged")
+        kind, content = self._read(named)
+        if kind != "blob" or blob_id(content, len(named)) != named:
+            why = "the object is damaged" if kind == "blob" else f"expected a file, found a {kind}"
+            raise ContentMissing(named, str(self._git.top), why)
         return content
 
-    def _read(self, named: str) -> bytes:
+    def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
+        """Yield the id, the kind and the content of those objects that are there."""
+        for each in ids:
+            with contextlib.suppress(ContentMissing):
+                yield each, *self._read(each)
+
+    def _read(self, named: str) -> tuple[str, bytes]:
         try:
             if self._running is None:
                 self._running = self._git.started("cat-file", "--batch")
@@ -350,21 +357,21 @@ class RepositoryObjects:
             given.write(f"{named}\n".encode())
             given.flush()
             _await(out)
-            header = out.readline().split()
-            if len(header) == 3 and header[2].isdigit():  # noqa: PLR2004 - id, type, size
-                if (size := int(header[2])) > self._content_max:  # its content is never read
-                    self.close()
+            match out.readline().decode().split():
+                case [_, kind, size] if int(size) <= self._content_max:
+                    return kind, out.read(int(size) + 1)[:-1]
+                case [_, _, size]:  # its content is never read
                     why = f"expected at most {self._content_max} bytes, found {size}"
-                    raise ContentMissing(named, str(self._git.top), why)
-                content = out.read(size)
-                if out.read(1) == b"\n" and header[1] == b"blob":
-                    return content
-        except (OSError, GitFailed) as error:
+                    self.close()
+                case [_, _]:
+                    why = "the repository has no such file"
+                case _:
+                    why = "git has ended"
+                    self.close()
+        except (OSError, GitFailed, ValueError) as error:
             self.close()
-            raise ContentMissing(named, str(self._git.top), str(error)) from None
-        if not header:
-            self.close()
-        raise ContentMissing(named, str(self._git.top), "the repository has no such file")
+            why = str(error)
+        raise ContentMissing(named, str(self._git.top), why)
 
     def files(self, tree: str, path: str = "") -> list[TreeEntry]:
         """Return all files of a git tree, their paths below `path`.

@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.errors import GitFailed
 from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, NONBLOCK
 from refold.engine.workspace.entries import MadeObject
-from refold.engine.workspace.git import Git, blob_id, object_folders
+from refold.engine.workspace.git import Git, RepositoryObjects, blob_id, object_folders
 from refold.engine.workspace.inside import Inside
 from refold.engine.workspace.linked import git_at
 from refold.engine.workspace.paths import as_text
@@ -59,15 +59,13 @@ class _Pack:
     @classmethod
     def opened(cls, path: Path, width: int) -> "_Pack | None":
         read = os.O_RDONLY | NONBLOCK | NOFOLLOW | CLOEXEC  # a command may have made a pipe of it
-        try:
+        with contextlib.suppress(OSError):  # git packs anew, or it is a link or a folder
             file = os.fdopen(os.open(path, read), "rb")
-        except OSError:  # git packs anew, or it is a link or a folder
-            return None
-        head = file.read(len(_INDEX) + _FANS.size) or b""
-        if len(head) < len(_INDEX) + _FANS.size or not head.startswith(_INDEX):
+            head = file.read(len(_INDEX) + _FANS.size) or b""
+            if len(head) == len(_INDEX) + _FANS.size and head.startswith(_INDEX):
+                return cls(file, width, _FANS.unpack_from(head, len(_INDEX)))
             file.close()
-            return None
-        return cls(file, width, _FANS.unpack_from(head, len(_INDEX)))
+        return None
 
     def ids(self, first: int) -> set[str]:
         """Return the ids with this first byte."""
@@ -107,23 +105,20 @@ class NewObjects:
         `paths` are those of repositories in the folder. `as_recorded` returns a text with recorded
         values, for a second digest.
         """
-        lent = [folder for path in paths for folder in self._meet(path)]
-        for folder, width in lent:
-            if folder not in self._stores:
-                self._new(folder, width, self._packs, is_old=True)
-        looks: list[_ObjectScan] = []
+        for path in paths:
+            self._meet(path)
+        looks: list[_NewCommits] = []
         packs: dict[Path, _Pack] = {}
-        for store, (git, width) in list(self._stores.items()):
-            new = self._new(store, width, packs, is_old=self._is_first)
-            if new:
-                looks.append(_ObjectScan(git, self._blobs, self._made, as_recorded))
-                with _removed():
+        for store, (git, width) in self._stores.items():
+            if new := self._new(store, width, packs, is_old=self._is_first):
+                looks.append(_NewCommits(git, self._blobs, self._made, as_recorded))
+                with contextlib.suppress(GitFailed):  # a command removes the repository meanwhile
                     looks[-1].find(new)
         self._packs |= packs
         self._is_first = False
         found: list[MadeObject] = []
         for look in looks:  # when all ids are known, for one repository can name commits of another
-            with _removed():
+            with contextlib.suppress(GitFailed):
                 found += look.made()
         return tuple(found)
 
@@ -133,23 +128,24 @@ class NewObjects:
             pack.file.close()
         self._packs.clear()
 
-    def _meet(self, path: str) -> list[tuple[Path, int]]:
-        """Find the store of the repository at a path; return those from which it borrows."""
-        if path in self._places:
-            return []
-        with Inside(self._top) as folder:
-            if folder.held(f"{path}/.git" if path else ".git") is None:
-                return []
+    def _meet(self, path: str) -> None:
+        """Find the store of the repository at a path; what it borrows is old."""
+        with Inside(self._top) as top:
+            is_there = top.held(f"{path}/.git" if path else ".git") is not None
+        if path in self._places or not is_there:
+            return
         git = git_at(self._top, path, self._led)
         try:
             store, *lent = object_folders(git)
             kind = git.output("rev-parse", "--show-object-format").strip()
         except GitFailed:  # not whole yet
-            return []
+            return
         width = 32 if kind == b"sha256" else 20
         self._places.add(path)
         self._stores.setdefault(store, (git, width))
-        return [(folder, width) for folder in lent]
+        for folder in lent:
+            if folder not in self._stores:
+                self._new(folder, width, self._packs, is_old=True)
 
     def _new(self, store: Path, width: int, packs: dict[Path, _Pack], *, is_old: bool) -> set[str]:
         """Return the ids in a store that were in none before; `packs` gets its new packs.
@@ -194,11 +190,6 @@ class NewObjects:
         return True
 
 
-def _removed() -> contextlib.AbstractContextManager[None]:
-    """Pass over a repository that a command removes meanwhile, or that lacks objects."""
-    return contextlib.suppress(GitFailed)
-
-
 @attrs.frozen
 class _Commit:
     """A commit or a tag, as git stores it."""
@@ -228,8 +219,8 @@ class _Commit:
 
 
 @attrs.define
-class _ObjectScan:
-    """One look at the new objects of one store."""
+class _NewCommits:
+    """The commits and tags among the new objects of one store."""
 
     git: Git
     blobs: dict[str, int]
@@ -241,15 +232,17 @@ class _ObjectScan:
 
     def find(self, new: set[str]) -> None:
         """Read the commits and tags among new objects."""
-        kinds: dict[str, str] = {}
-        wanted = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-        for line in self._asked(wanted, "--buffer", lines=sorted(new)).decode().splitlines():
+        wanted = "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", "--buffer"
+        given = "".join(f"{named}\n" for named in sorted(new)).encode()
+        ids = list[str]()
+        for line in self.git.output(*wanted, given=given).decode().splitlines():
             named, kind, *size = line.split(" ")
             if kind == "blob":
                 self.blobs[named] = int(size[0])
             elif kind in ("commit", "tag"):
-                kinds[named] = kind
-        found = [_Commit.parsed(*each) for each in self._contents(kinds)]
+                ids.append(named)
+        with RepositoryObjects(self.git) as objects:
+            found = [_Commit.parsed(*each) for each in objects.contents(ids)]
         self.found = sorted(found, key=lambda one: (one.when, one.id))[-MOST:]
         for one in self.found:
             self.known.setdefault(one.id[:7], []).append(one.id)
@@ -257,33 +250,15 @@ class _ObjectScan:
     def made(self) -> list[MadeObject]:
         """Return them in the order of time."""
         changes = self._changes(one for one in self.found if one.kind == "commit")
-        blobs = {blob: None for each in changes.values() for _, _, blob in each}
         small, room = list[str](), _TEXTS_MAX
-        for blob in blobs:
+        for blob in dict.fromkeys(blob for each in changes.values() for _, _, blob in each):
             if 0 <= (length := self.blobs.get(blob, -1)) <= min(_TEXT_MAX, room):
                 small.append(blob)
                 room -= length
-        self.texts = {
-            named: content.decode(errors="surrogateescape")
-            for named, _, content in self._contents(small)
-        }
+        with RepositoryObjects(self.git) as objects:
+            for blob, _, content in objects.contents(small):
+                self.texts[blob] = content.decode(errors="surrogateescape")
         return [self._made_object(one, changes.get(one.id, [])) for one in self.found]
-
-    def _asked(self, *arguments: str, lines: Iterable[str]) -> bytes:
-        given = "".join(f"{line}\n" for line in lines).encode()
-        return self.git.output("cat-file", *arguments, given=given) if given else b""
-
-    def _contents(self, ids: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
-        """Yield the id, the kind and the content of objects."""
-        said, at = self._asked("--batch", "--buffer", lines=ids), 0
-        while at < len(said):
-            end = said.index(b"\n", at)
-            named, kind, *size = said[at:end].decode().split(" ")
-            at = end + 1
-            if size:
-                end = at + int(size[0])
-                yield named, kind, said[at:end]
-                at = end + 1
 
     def _changes(self, commits: Iterable[_Commit]) -> dict[str, list[tuple[str, str, str]]]:
         """Return by commit the path, mode and id of each file that its first parent has not."""
@@ -301,21 +276,19 @@ class _ObjectScan:
 
     def _made_object(self, one: _Commit, changes: list[tuple[str, str, str]]) -> MadeObject:
         named = list(one.named)
-        texts = [(self._marked(one.message, named), "")]
+        message = self._marked(one.message, named)
+        texts = list[str]()
         for _, mode, blob in changes:
             named += [blob] if mode == _GITLINK else []
-            text = "" if mode == _GITLINK else self._marked(self.texts.get(blob, ""), named)
-            texts.append((text, blob))
+            texts.append("" if mode == _GITLINK else self._marked(self.texts.get(blob, ""), named))
         digests = []
-        for plain in (str, self.as_recorded):
-            if plain is None:
-                continue
-            (message, _), *contents = ((plain(text), blob) for text, blob in texts)
+        forms: list[AsRecorded] = [str, *([self.as_recorded] if self.as_recorded else [])]
+        for plain in forms:
             files = [
-                [as_text(path), mode, self._named(mode, *each)]
-                for (path, mode, _), each in zip(changes, contents, strict=True)
+                [as_text(path), mode, self._named(mode, plain(text), blob)]
+                for (path, mode, blob), text in zip(changes, texts, strict=True)
             ]
-            told = [one.kind, one.title, as_text(message), files]
+            told = [one.kind, one.title, as_text(plain(message)), files]
             digests.append(sha256(encode(told)).hexdigest())
         return MadeObject(one.id, digests[0], tuple(named), one.times, digests[-1])
 
