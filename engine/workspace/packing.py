@@ -5,6 +5,7 @@ commits alone: enough for `git status` and `git log`, not for `git show` of an o
 Rules: CONTRACT.md §16.20.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _TAKE_IN: Final = ("index-pack", "--stdin", f"--max-input-size={TOTAL_MAX}")
 """Without git's check of objects: many a repository has commits of early versions of git
 that it refuses. Names in trees are looked at where they are read."""
+_HISTORY: Final = ("rev-list", "--objects", "--filter=tree:0", "--ignore-missing", "--stdin")
+"""Commits and tags."""
 _STASH: Final = "refs/stash"
 
 
@@ -41,14 +44,13 @@ def lenders(started: FolderStarted, packed: Git | None = None) -> Mapping[str, G
     `packed`, else a shallow clone: one that has the recorded commit, else one that has its files. A
     path without a repository is left out.
     """
-    wanted: dict[str, list[str]] = {one.path: [] for one in started.repositories}
-    for base in started.tree.bases:
-        wanted.setdefault(base.path, []).append(base.tree)
-    commits = {one.path: [one.commit] for one in started.repositories if one.commit}
+    commits = {one.path: [one.commit] * bool(one.commit) for one in started.repositories}
+    trees = {base.path: [base.tree] for base in started.tree.bases}
     here = work_tree_around(Path.cwd())
     folders, found = (Path(started.path), *([here] if here else [])), dict[str, Git]()
-    for path, ids in wanted.items():
-        named = [[*ids, *commits.get(path, [])], *([ids] if ids else [])]
+    for path in commits | trees:
+        files = trees.get(path, [])
+        named = [[*files, *commits.get(path, [])], *([files] if files else [])]
         pairs = ((git, each) for each in named for git in _candidates(path, folders, packed))
         if git := next((git for git, each in pairs if _has(git, each)), None):
             found[path] = git
@@ -67,10 +69,7 @@ def _candidates(path: str, folders: Sequence[Path], packed: Git | None) -> Itera
 
 def is_shallow(git: Git) -> bool:
     """Return whether a repository lacks a part of its history."""
-    try:
-        return git.output("rev-parse", "--is-shallow-repository") == b"true\n"
-    except (GitFailed, OSError):
-        return False
+    return git.line("rev-parse", "--is-shallow-repository") == "true"
 
 
 def shallow_here() -> Path | None:
@@ -80,12 +79,10 @@ def shallow_here() -> Path | None:
 
 
 def _has(git: Git, ids: Iterable[str]) -> bool:
-    try:
-        for each in ids:
-            git.output("cat-file", "-e", each)
-    except (GitFailed, OSError):
-        return False
-    return True
+    given = "".join(f"{each}\n" for each in ids).encode()
+    with contextlib.suppress(GitFailed, OSError):
+        return b" missing\n" not in git.output("cat-file", "--batch-check", given=given)
+    return False
 
 
 def pack_objects(
@@ -153,24 +150,14 @@ def _may_go(contents: RepositoryObjects, named: str, is_public: Callable[[bytes]
 def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
     """Return the ids of a pack's objects: whole trees of checked-out commits, and all commits."""
     refs = [line.split(" ") for line in told.refs.splitlines()] if told is not None else []
-    whole = [base.tree, *(each for each, name in refs if name == _STASH)]
-    tips = [each for each, _ in refs]
-    if told is not None and told.commit:
-        whole.append(told.commit)
-        tips.append(told.commit)
-    asked = "rev-list", "--objects", "--no-walk"
-    objects = os.fsdecode(git.output(*asked, *whole, limit=LONG_LIMIT))
-    named = (line.partition(" ")[::2] for line in objects.splitlines())
+    own = [told.commit] if told is not None and told.commit else []
+    whole = [base.tree, *own, *(each for each, name in refs if name == _STASH)]
+    tips = "\n".join([*own, *(each for each, _ in refs)]).encode()
+    objects = git.output("rev-list", "--objects", "--no-walk", *whole, limit=LONG_LIMIT)
+    history = git.output(*_HISTORY, given=tips, limit=LONG_LIMIT) if tips else b""
+    named = (line.partition(" ")[::2] for line in os.fsdecode(objects).splitlines())
     ids = [each for each, path in named if not is_key(path)]
-    if tips:
-        commits = git.output(
-            "rev-list", "--ignore-missing", "--stdin", given="\n".join(tips).encode(),
-            limit=LONG_LIMIT,
-        )  # fmt: skip
-        ids += commits.decode().split()
-        kinds = git.output("cat-file", "--batch-check", given="\n".join(tips).encode()).decode()
-        ids += [line.split(" ")[0] for line in kinds.splitlines() if " tag " in line]
-    return ids
+    return ids + [line.split(" ")[0] for line in os.fsdecode(history).splitlines()]
 
 
 def contents_of(
