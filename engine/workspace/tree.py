@@ -155,7 +155,6 @@ class FileTree:
             for one, other in pairwise(line.path for line in each):
                 if one == other:
                     raise FolderRefused(paths.as_text(one), "each path once", "the same path twice")
-        _check_above(found.differs)
         check_folders(found.by_path, [base.path for base in found.bases])
         if found.text != text:
             expected = "as Refold writes it, in order"
@@ -180,9 +179,6 @@ class FileTree:
         files |= self.by_path
         left = (entry for entry in files.values() if entry.kind != "gone")
         found = FileTree.of((), left)
-        for entry in found.differs:
-            paths.checked(entry.path)
-        _check_above(found.differs)
         check_folders(found.by_path, [base.path for base in self.bases])
         return found
 
@@ -192,31 +188,21 @@ def is_below(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 
-def _check_above(entries: tuple[TreeEntry, ...]) -> None:
-    """Refuse paths below a file or a link: writing them would follow the link."""
-    solid = {each.path for each in entries if each.kind not in ("gone", "commit")}
-    solid -= {each.path for each in entries if each.mode == "040000" and each.kind == "out"}
-    for entry in entries:
-        if entry.kind == "gone":
-            continue
-        at = entry.path.rfind("/")
-        while at > 0:
-            if entry.path[:at] in solid:
-                found = f"{paths.as_text(entry.path[:at])} is not one"
-                raise FolderRefused(paths.as_text(entry.path), "folders above it", found)
-            at = entry.path.rfind("/", 0, at)
+def check_folders(files: Mapping[str, TreeEntry], places: Iterable[str] = ()) -> None:
+    """Check that what is above files, and above and at repositories, is no file and no link.
 
-
-def check_folders(differs: Mapping[str, TreeEntry], places: Iterable[str]) -> None:
-    """Check that repositories are in folders of a tree: git would follow a link in their place.
+    Writing them, or asking git, would follow the link.
 
     Raises:
-        FolderRefused: a place, or a path above it, is a file or a link in the tree.
+        FolderRefused: it is a file or a link in the tree.
     """
-    for place in places:
-        names = place.split("/")
-        for above in ("/".join(names[:count]) for count in range(1, len(names) + 1)):
-            entry = differs.get(above)
-            if entry is not None and entry.mode not in _FOLDERS:
-                found = f"{paths.as_text(above)} is not one"
-                raise FolderRefused(paths.as_text(place), "a folder for the repository", found)
+    solid = {path for path, entry in files.items() if entry.mode not in _FOLDERS}
+    there = (path for path, entry in files.items() if entry.kind != "gone")
+    for path in (*there, *(f"{place}/" for place in places)):
+        at = path.rfind("/")
+        while at > 0:
+            if path[:at] in solid:
+                expected = "a folder for the repository" if path[-1] == "/" else "folders above it"
+                found = f"{paths.as_text(path[:at])} is not one"
+                raise FolderRefused(paths.as_text(path.rstrip("/")), expected, found)
+            at = path.rfind("/", 0, at)
