@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -102,12 +103,14 @@ class Scanner:
         """
         self.state = FolderState()
         """What the scans have found; its start has the files of the commits alone."""
+        self._left = contextlib.ExitStack()
         self._objects = objects
+        if objects is not None:
+            self._left.callback(objects.close)
         self._top = top
         self._log_files = log_files
         self._scrubbed = scrubbed
         self._packs = packs
-        self._store: Store | None = None
         self._is_copy = is_copy
         self._led = seen
         self._cut: set[str] = set()
@@ -132,6 +135,12 @@ class Scanner:
         """Of lines that were added and removed there."""
         self._repositories: list[Repository] = []
 
+    @cached_property
+    def _store(self) -> Store:
+        user = self._user("")
+        kind = user.line("rev-parse", "--show-object-format") if user is not None else ""
+        return self._left.enter_context(Store(self._top, kind or "sha1", self._packs))
+
     @property
     def _is_first(self) -> bool:
         return self.state.started is None
@@ -153,14 +162,10 @@ class Scanner:
         return found
 
     def _scanned(self, *, is_last: bool) -> FolderChanged:
-        if self._store is None:
-            user = self._user("")
-            kind = user.line("rev-parse", "--show-object-format") if user is not None else ""
-            self._store = Store(self._top, kind or "sha1", self._packs)
         out, self._out = self._out, {}
         self._before, self._after, self._counts = {}, {}, {}
         self._repositories, self._seen = [], set()
-        self._repository("", self._store)
+        self._repository("")
         self._store.keep()
         for path in self._known.keys() - self._seen:  # it is no repository any more, or gone
             self._compare(path, self._known.pop(path), self._store.empty)
@@ -213,10 +218,7 @@ class Scanner:
 
     def __exit__(self, *_: object) -> None:
         """Remove the repository of this process."""
-        if self._store is not None:
-            self._store.__exit__()
-        if self._objects is not None:
-            self._objects.close()
+        self._left.close()
 
     # --- one repository ------------------------------------------------------------------
 
@@ -226,28 +228,28 @@ class Scanner:
         is_asked = is_there and (self._is_first or not self._is_copy)
         return git_at(self._top, at, self._led) if is_asked else None
 
-    def _repository(self, at: str, store: Store) -> str:
+    def _repository(self, at: str) -> str:
         """Look at the repository at a path, and those within; return its commit."""
         user, known = self._user(at), self._known.get(at)
         if known is None:
-            known = self._known[at] = self._begun(at, user, store)
+            known = self._known[at] = self._begun(at, user)
         self._seen.add(at)
         listed = known.ask.lines(*_LIST, "-m", "-o", *self._excluding(known))
         found, looked_at, known.looked_at = dict[str, TreeEntry | None](), known.looked_at, set()
         for path in dict.fromkeys([*looked_at, *listed]):
             whole = _joined(at, path.rstrip("/"))
             if path.endswith("/"):
-                self._within(whole, store)
+                self._within(whole)
             elif self._is_nameable(whole) and not (
                 path in known.submodules and self._is_folder(whole)
             ):
-                entry = self._found(whole, store)
+                entry = self._found(whole)
                 if entry is not None and entry.kind == "out":
                     self._out[whole] = entry
                     known.looked_at.add(path)
                 found[path] = None if whole in self._out else entry
-        found |= self._submodules(at, known, store)
-        store.keep()
+        found |= self._submodules(at, known)
+        self._store.keep()
         if found:
             known.unread += len(found)
             known.ask.index_as(found.items(), is_quick=known.unread < _UNREAD_MAX)
@@ -257,20 +259,20 @@ class Scanner:
             self._set_apart(at, known)
         if user is None:
             return ""
-        self._repositories.append(self._repository_at(at, user, known, store))
+        self._repositories.append(self._repository_at(at, user, known))
         return self._repositories[-1].commit
 
-    def _begun(self, at: str, user: Git | None, store: Store) -> _Known:
+    def _begun(self, at: str, user: Git | None) -> _Known:
         """Begin with the files of the commit that is checked out, if there is one from the start.
 
         Of a repository that comes later, all files are kept.
         """
-        ask = store.looking(self._top / at, str(next(self._numbers)))
+        ask = self._store.looking(self._top / at, str(next(self._numbers)))
         if user is None:
-            return _Known(ask, store.empty, [] if at else [store.ignored])
-        known = _Known(ask, store.empty, user.excluding(), object_folders(user))
+            return _Known(ask, self._store.empty, [] if at else [self._store.ignored])
+        known = _Known(ask, self._store.empty, user.excluding(), object_folders(user))
         commit, _, tree = user.line("rev-parse", "-q", "HEAD", "HEAD^{tree}").partition("\n")
-        if not self._is_first or len(tree) != store.width:
+        if not self._is_first or len(tree) != self._store.width:
             known.looked_at.update(user.lines("ls-files", "-z"))
             return known
         self._bases.append(Base(at, tree))
@@ -289,13 +291,11 @@ class Scanner:
         known.looked_at.update(path for path, *_ in known.staged)
         return known
 
-    def _submodules(
-        self, at: str, known: _Known, store: Store
-    ) -> Iterator[tuple[str, TreeEntry | None]]:
+    def _submodules(self, at: str, known: _Known) -> Iterator[tuple[str, TreeEntry | None]]:
         """Look at submodules; yield those whose commit is not as in the index."""
         for path, (start, held) in known.submodules.items():
             whole = _joined(at, path)
-            now = self._within(whole, store) or start if self._is_folder(whole) else ""
+            now = self._within(whole) or start if self._is_folder(whole) else ""
             if now != held:
                 known.submodules[path] = start, now
                 yield path, TreeEntry(whole, _GITLINK, "commit", now) if now else None
@@ -311,11 +311,11 @@ class Scanner:
             )
         return [f"--exclude-from={one}" for one in found]
 
-    def _within(self, path: str, store: Store) -> str:
+    def _within(self, path: str) -> str:
         git_dir = f"{path}/.git"
         is_there = os.path.lexists(self._top / git_dir) and self._is_real(git_dir)
         is_there = is_there and self._is_nameable(path) and path not in self._seen
-        return self._repository(path, store) if is_there else ""
+        return self._repository(path) if is_there else ""
 
     def _compare(self, at: str, known: _Known, tree: str) -> None:
         """Note what differs from the git tree of the look before, with counts of lines."""
@@ -347,7 +347,7 @@ class Scanner:
         """Return what the index has at a path."""
         if mode in (_NOTHING, _GITLINK):
             return None if mode == _NOTHING else TreeEntry(path, mode, "commit", named)
-        digest, size = self._store.kept.get(named, ("", None)) if self._store else ("", None)
+        digest, size = self._store.kept.get(named, ("", None))
         return TreeEntry(path, mode, "cut" if named in self._cut else "git", named, size, digest)
 
     def _set_apart(self, at: str, known: _Known) -> None:
@@ -368,7 +368,7 @@ class Scanner:
             path: entry for path, entry in self._first.items() if self._is_nameable(path)
         }
 
-    def _repository_at(self, at: str, user: Git, known: _Known, store: Store) -> Repository:
+    def _repository_at(self, at: str, user: Git, known: _Known) -> Repository:
         """Return git's data other than files."""
         refs = ""
         try:
@@ -390,7 +390,7 @@ class Scanner:
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):
-                    kept = self._kept(objects, path, mode, blob, store)
+                    kept = self._kept(objects, path, mode, blob)
                     index.append(Staged(path, mode, blob, stage, *kept))
         return Repository(
             at,
@@ -402,21 +402,19 @@ class Scanner:
             *known.begun_with,
         )
 
-    def _kept(
-        self, objects: RepositoryObjects, path: str, mode: str, blob: str, store: Store
-    ) -> tuple[str, int]:
+    def _kept(self, objects: RepositoryObjects, path: str, mode: str, blob: str) -> tuple[str, int]:
         """Keep a content of the user's index; return its digest and size."""
         is_file = blob and mode != _GITLINK and not is_key(path)
-        if is_file and blob not in store.kept:
+        if is_file and blob not in self._store.kept:
             with contextlib.suppress(ContentMissing):
                 content = objects.blob(blob)
                 if self._scrubbed(content) == content and self._takes(len(content)):
-                    store.put(content)
-        return store.kept.get(blob, ("", 0)) if is_file else ("", 0)
+                    self._store.put(content)
+        return self._store.kept.get(blob, ("", 0)) if is_file else ("", 0)
 
     # --- one file ------------------------------------------------------------------------
 
-    def _found(self, path: str, store: Store) -> TreeEntry | None:
+    def _found(self, path: str) -> TreeEntry | None:
         """Return the file at a path; its content is put."""
         try:
             found = (self._top / path).lstat()
@@ -430,16 +428,16 @@ class Scanner:
         try:
             if stat.S_ISLNK(found.st_mode):
                 text = os.fsencode(os.readlink(self._top / path))  # noqa: PTH115 - its text as it is
-                return TreeEntry(path, "120000", "git", store.put(text), len(text))
+                return TreeEntry(path, "120000", "git", self._store.put(text), len(text))
             content = _content(self._top / path)
         except OSError:
             return TreeEntry(path, mode, "out", "unreadable", found.st_size)
         if content is None:
             return TreeEntry(path, mode, "out", "changing", found.st_size)
         kept = self._scrubbed(content)
-        if store.lacks(kept) and not self._takes(len(content)):
+        if self._store.lacks(kept) and not self._takes(len(content)):
             return TreeEntry(path, mode, "out", "total", len(content))
-        named = store.put(kept)
+        named = self._store.put(kept)
         if kept != content:
             self._cut.add(named)
         return TreeEntry(path, mode, "git", named, len(kept))
@@ -460,7 +458,8 @@ class Scanner:
         return is_taken
 
     def _is_folder(self, path: str) -> bool:
-        return stat.S_ISDIR(_mode(self._top / path))
+        folder = self._top / path
+        return folder.is_dir() and not folder.is_symlink()
 
     def _is_real(self, path: str) -> bool:
         """Return whether no parent folder of a path is a link, which could lead outside."""
@@ -485,13 +484,6 @@ def _staged(user: Git, commit: str) -> list[IndexEntry]:
         has_stages |= letter == "U"
     found += user.staged("-u") if has_stages else ()
     return sorted(found, key=lambda one: (os.fsencode(one[0]), one[3]))
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except OSError:
-        return 0
 
 
 def _size(path: Path) -> int | None:
