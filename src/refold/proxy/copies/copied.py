@@ -266,16 +266,8 @@ def keep_copy(copy: Copy, into: Path) -> None:
                 with Inside(copy.top) as folder:
                     folder.take(file, f"{path}/.git" if path else ".git")
     for place, to in kept.items():
-        _keep(place, to)
-
-
-def _keep(top: Path, into: Path) -> None:
-    command = ["cp", "-a", "--reflink=auto", "--", os.fspath(top), os.fspath(into)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode and not into.exists():  # another cp than GNU's
-        shutil.copytree(top, into, symlinks=True)
-    elif done.returncode:
-        raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+        if why := _copied(place, to):
+            raise OSError(why)
 
 
 def _copied_once(source: str, target: str) -> None:
@@ -352,7 +344,10 @@ class BorrowedFiles:
         if size > self._left:
             return False
         self._left -= size
-        return _copied(source, target)
+        if target.exists():
+            target.unlink()
+        _copied(source, target)
+        return True
 
     def notes(self, changed: Collection[str]) -> list[str]:
         """Return the lent and the missing files, in words; the run `changed` some."""
@@ -384,10 +379,11 @@ def _size(source: Path, most: int) -> int:
     return size
 
 
-def _copied(source: Path, target: Path) -> bool:
-    """Copy a file or a folder, by reference where the file system can."""
-    if target.exists() and not target.is_dir():
-        target.unlink()
+def _copied(source: Path, target: Path) -> str:
+    """Copy a file or a folder, by reference where the file system can; links stay.
+
+    Returns why a part was not copied, in words of `cp`; empty if all was.
+    """
     command = ["cp", "-a", "--reflink=auto", "--", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode and not target.exists():  # another cp than GNU's
@@ -395,4 +391,6 @@ def _copied(source: Path, target: Path) -> bool:
             shutil.copytree(source, target, symlinks=True)
         else:
             shutil.copy2(source, target, follow_symlinks=False)
-    return True
+        return ""
+    lines = done.stderr.decode(errors="replace").splitlines()
+    return lines[-1] if done.returncode and lines else ""

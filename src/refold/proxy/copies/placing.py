@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,6 @@ from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, no_layers, opened
-from refold.proxy.copies.whose import Files
 
 
 @attrs.frozen(kw_only=True)
@@ -111,52 +110,43 @@ def placed(
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--copy keep:{copying.keep}: this folder already exists: pass a new one")
     with scratch_folder() as work, contextlib.ExitStack() as left:
-        files: Files = copying.files or ("own" if only_own else "edits")
-        copy = functools.partial(
-            make_copy,
-            log,
-            folder,
-            command,
-            work,
-            left,
-            head=head,
-            files=files,
-            has_hooks=copying.has_hooks,
-        )
-        place = _placed(folder, copy, copying, left)
-        yield place
+        no_sandbox, no_layer = _missing()
+        is_mounted = is_ordinary(folder.started.path) and not no_sandbox
+        copy = make_copy(
+            log, folder, command, work, left, head=head,
+            files=copying.files or ("own" if only_own else "edits"),
+            is_mounted=is_mounted, has_layers=not no_layer, has_hooks=copying.has_hooks,
+            is_kept=copying.keep is not None,
+        )  # fmt: skip
+        yield _placed(copy, copying, no_sandbox, no_layer, left)
         left.close()
-        if copying.keep is not None and place.copy is not None:
+        if copying.keep is not None:
             try:
-                keep_copy(place.copy, copying.keep)
+                keep_copy(copy, copying.keep)
             except (OSError, RefoldError) as error:
                 if unkept is None:
                     raise
                 unkept.append(f"{copying.keep}: {error}")
 
 
-def _placed(
-    folder: FolderState,
-    made: Callable[..., Copy],
-    copying: Copying,
-    left: contextlib.ExitStack,
-) -> Placement:
-    """Make the copy, and open a sandbox for it if there is one."""
-    recorded = folder.started
-    assert recorded is not None
-    is_placed, why, bare = is_ordinary(recorded.path), "", "no sandbox"
+def _missing() -> tuple[str, str]:
+    """Return why there is no sandbox here, and why it has no layers; empty if there is."""
     try:
-        bare = no_layers()
+        return "", no_layers()
     except SandboxRefused as error:
-        why = str(error)
-    is_kept = copying.keep is not None
-    copy = made(is_mounted=is_placed and not why, has_layers=not bare, is_kept=is_kept)
-    taken = (*copy.edits.used, *copy.led)
-    seen = copy.git_folders.seen
+        return str(error), "no sandbox"
+
+
+def _placed(
+    copy: Copy, copying: Copying, why: str, bare: str, left: contextlib.ExitStack
+) -> Placement:
+    """Place a copy: in a sandbox, unless `why` says that there is none; `bare`: without layers."""
+    recorded = copy.git_folders.started
+    taken, seen = (*copy.edits.used, *copy.led), copy.git_folders.seen
     compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log, seen)
     left.enter_context(compared)
     compared.begin()
-    at = str(Path(copy.top, recorded.below))
+    at, unfit = str(Path(copy.top, recorded.below)), ""
     if why:
         start, listening = _leading(copy, functools.partial(_started, at), at), None
         told = [
@@ -168,37 +158,29 @@ def _placed(
         ]
     else:
         told = [f"ran in a sandbox, in a copy of the recorded {recorded.path}"]
+        is_placed = is_ordinary(recorded.path)
         if is_placed:
             at = os.path.join(recorded.path, recorded.below).rstrip("/")  # noqa: PTH118 - a text
         else:
             told.append(f"{recorded.path} cannot be replaced, so the copy is at a different path")
-        box = left.enter_context(_boxed(copy, recorded.path, at, copying, layers=not bare))
-        start, listening = box.start, box.listening
-        start = start if is_placed else _leading(copy, start, at)
+        box = _boxed(copy, at, copying, left, layers=not bare)
+        start = box.start if is_placed else _leading(copy, box.start, at)
+        listening = box.listening
         told += ["the sandbox has network access"] if copying.has_network else []
-    unfit = f"HOME is read-only, because the system refuses layers over it: {bare}"
-    unfit = unfit if bare and not why else ""
-    told += [unfit] * bool(unfit)
+        if bare:
+            unfit = f"HOME is read-only, because the system refuses layers over it: {bare}"
+            told.append(unfit)
     return Placement(
         start=start, listening=listening, top=copy.top, comparison=compared, edits=copy.edits,
-        is_offline=not (why or copying.has_network),
-        line=copy.edits.line(recorded.path),
-        copy=copy,
-        unfit=unfit,
+        is_offline=not (why or copying.has_network), line=copy.edits.line(recorded.path),
+        copy=copy, unfit=unfit, notes=(*told, *copy.notes),
         folders={"folder": at, "other_folder": at, **copy.git_folders.bound},
-        notes=(*told, *copy.notes),
     )  # fmt: skip
 
 
-@contextlib.contextmanager
 def _boxed(
-    copy: Copy,
-    recorded: str,
-    at: str,
-    copying: Copying,
-    *,
-    layers: bool,
-) -> Iterator[Sandbox]:
+    copy: Copy, at: str, copying: Copying, left: contextlib.ExitStack, *, layers: bool
+) -> Sandbox:
     """Open the sandbox of a copy.
 
     Raises:
@@ -206,6 +188,7 @@ def _boxed(
             never the reason to do without.
     """
     work, git_folders = copy.work, copy.git_folders
+    recorded = git_folders.started.path
     shown = git_folders.shown or (str(copy.top),)
     (work / "layers").mkdir()
     layered = (
@@ -219,13 +202,11 @@ def _boxed(
         scratch=work / "layers", hidden=work, places=places,
         layered=tuple(layered), shown=copy.shown, has_network=copying.has_network,
     )  # fmt: skip
-    with contextlib.ExitStack() as left:
-        try:
-            box = left.enter_context(opened(view, at, layers))
-        except SandboxRefused as error:
-            advice = "to run without a sandbox, use --copy none"
-            raise UsageError(f"no sandbox for the folder {recorded}: {error}; {advice}") from None
-        yield box
+    try:
+        return left.enter_context(opened(view, at, layers))
+    except SandboxRefused as error:
+        advice = "to run without a sandbox, use --copy none"
+        raise UsageError(f"no sandbox for the folder {recorded}: {error}; {advice}") from None
 
 
 def why_unboxed(folder: FolderState, copying: Copying) -> str:
@@ -234,11 +215,7 @@ def why_unboxed(folder: FolderState, copying: Copying) -> str:
         return "--copy none"
     if folder.started is None:
         return "the log does not contain its folder"
-    try:
-        no_layers()
-    except SandboxRefused as error:
-        return str(error)
-    return ""
+    return _missing()[0]
 
 
 def _started(
