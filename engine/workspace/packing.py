@@ -30,8 +30,9 @@ _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse
 """So that the same objects give the same bytes."""
 _KINDS: Final = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 _TAKE_IN: Final = ("index-pack", "--stdin", f"--max-input-size={TOTAL_MAX}")
-"""Without git's check of objects: many a repository has commits of early versions of git
-that it refuses. Names in trees are looked at where they are read."""
+"""Not with `--strict`, which wants all that an object names: of the history, a pack has the
+commits alone. Nor with `--fsck-objects`, which refuses commits of early versions of git, and many a
+repository has some. Names in trees are looked at where they are read."""
 _HISTORY: Final = ("rev-list", "--objects", "--filter=tree:0", "--ignore-missing", "--stdin")
 """Commits and tags."""
 _STASH: Final = "refs/stash"
