@@ -273,7 +273,7 @@ SHELL: Final = {
     "engine/workspace/left_out.py": ("files environment", "finds the folder and the home folder"),
     "engine/workspace/scanning.py": ("clock files", "reads the files of a folder"),
     "engine/workspace/packing.py": ("files", "finds repositories, writes packs"),
-    "engine/workspace/store.py": ("files", "keeps contents in a repository of its own"),
+    "engine/workspace/contents.py": ("files", "keeps contents in a repository of its own"),
     "engine/workspace/inside.py": ("files", "reads and writes a folder, inside it"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),

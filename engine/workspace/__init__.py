@@ -14,9 +14,8 @@ CONTRACT.md §16.16.
     linked       repositories whose `.git` is a file
     left_out     chooses the recorded folder, and the files to leave out
     made         finds commits and tags that are new in the object stores
-    store        keeps contents as objects of git
+    contents     keeps and reads the contents of files
     scanning     scans a folder on disk
     watching     the folder while a command works in it
-    contents     the contents of a tree's files
     packing      finds git objects that a folder needs, and packs them
 """

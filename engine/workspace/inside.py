@@ -47,6 +47,7 @@ _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _SCRATCH: Final = "refold-copy-"
 _LOCK: Final = "lock"
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
+_SPECIAL: Final = frozenset(("", ".", ".."))
 
 
 @attrs.frozen
@@ -82,29 +83,30 @@ class Inside:
             OSError: it does not exist, or is a link.
         """
         self._top = os.open(top, _OPENED)
-        self._path = ""
-        self._open = -1
+        self._above: list[str] = []
+        self._open = os.dup(self._top)
 
-    def folder(self, path: str, *, makes: bool = False) -> int:
-        """Return the descriptor of a folder, valid until the next call; `makes` creates it.
+    def _at(self, path: str, *, makes: bool = False) -> tuple[str, int]:
+        """Return the name of a path, and the descriptor of the folder that has it.
+
+        It is valid until the next call; `makes` creates the folder.
 
         Raises:
             FolderRefused: the path leads through a file or a link, or upwards.
             OSError: there is no such folder, or the system refuses.
         """
-        if not path:
-            return self._top
-        if path != self._path or self._open < 0:
+        *above, name = path.split("/")
+        if not _SPECIAL.isdisjoint([*above, name]):
+            raise FolderRefused(paths.as_text(path), "a path below the folder", "another")
+        if above != self._above or self._open < 0:
             self._forget()
-            self._open, self._path = self._walked(path, makes=makes), path
-        return self._open
+            self._open, self._above = self._walked(above, makes=makes), above
+        return name, self._open
 
-    def _walked(self, path: str, *, makes: bool) -> int:
+    def _walked(self, above: list[str], *, makes: bool) -> int:
         at = os.dup(self._top)
-        for name in path.split("/"):
+        for name in above:
             try:
-                if name in ("", ".", ".."):
-                    raise FolderRefused(paths.as_text(path), "a path below the folder", name)
                 if makes:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, dir_fd=at)
@@ -112,19 +114,12 @@ class Inside:
             except OSError as error:
                 if error.errno not in _NO_FOLDER:
                     raise
-                found = "a file or a link"
-                raise FolderRefused(paths.as_text(path), "a folder", found) from None
+                told = paths.as_text("/".join(above))
+                raise FolderRefused(told, "a folder", "a file or a link") from None
             finally:
                 os.close(at)
             at = inner
         return at
-
-    def _at(self, path: str, *, makes: bool = False) -> tuple[str, int]:
-        """Return the name of a path, and the descriptor of the folder that has it."""
-        above, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            raise FolderRefused(paths.as_text(path), "a path below the folder", name)
-        return name, self.folder(above, makes=makes)
 
     def held(self, path: str) -> DiskFile | None:
         """Return what a path holds; `None` for nothing, and for pipes, sockets and devices.
@@ -155,7 +150,16 @@ class Inside:
         """
         name, folder = self._at(path, makes=True)
         try:
-            _made(name, folder, mode, content)
+            if mode == LINK:
+                os.symlink(os.fsdecode(content), name, dir_fd=folder)
+            elif mode == FOLDER:
+                os.mkdir(name, dir_fd=folder)
+            else:
+                made = os.open(name, _MADE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
+                try:
+                    write_all(made, content)
+                finally:
+                    os.close(made)
         except FileExistsError:
             if mode != FOLDER:
                 found = "one is there, whose name the file system takes for the same"
@@ -189,7 +193,7 @@ class Inside:
     def _forget(self) -> None:
         if self._open >= 0:
             os.close(self._open)
-        self._open, self._path = -1, ""
+        self._open = -1
 
     def __enter__(self) -> Self:
         return self
@@ -197,19 +201,6 @@ class Inside:
     def __exit__(self, *_: object) -> None:
         self._forget()
         os.close(self._top)
-
-
-def _made(name: str, folder: int, mode: str, content: bytes) -> None:
-    if mode == LINK:
-        os.symlink(os.fsdecode(content), name, dir_fd=folder)
-    elif mode == FOLDER:
-        os.mkdir(name, dir_fd=folder)
-    else:
-        made = os.open(name, _MADE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
-        try:
-            write_all(made, content)
-        finally:
-            os.close(made)
 
 
 def restore(

@@ -89,13 +89,8 @@ def base_of(started: FolderStarted) -> str:
 def trees_outside(started: FolderStarted) -> list[str]:
     """Return the recorded paths of linked work trees outside of a folder."""
     top = started.path
-    found = {
-        worktree_at(top, one, other)
-        for one in started.repositories
-        for other in one.worktrees
-        if other.name
-    }
-    return sorted(each for each in found if not is_below(each, top))
+    named = ((one, other) for one in started.repositories for other in one.worktrees if other.name)
+    return sorted(at for at in {worktree_at(top, *each) for each in named} if not is_below(at, top))
 
 
 def noted(started: FolderStarted) -> dict[str, str]:

@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.workspace.contents import Store
 from refold.engine.workspace.entries import (
     FileChange,
     FolderChanged,
@@ -34,7 +35,6 @@ from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_ou
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import checked
-from refold.engine.workspace.store import Store
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry, changed, in_order
 
 _UNDER_WAY: Final = {

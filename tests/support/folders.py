@@ -10,12 +10,11 @@ from refold.engine.errors import FolderRefused
 from refold.engine.log.blobs import digest_only
 from refold.engine.log.names import files_of
 from refold.engine.workspace import paths
-from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.contents import Contents, Store
 from refold.engine.workspace.entries import FolderStarted
 from refold.engine.workspace.git import blob_id
 from refold.engine.workspace.packing import packed_repository
 from refold.engine.workspace.scanning import Scanner
-from refold.engine.workspace.store import Store
 from refold.engine.workspace.tree import TreeEntry
 from refold.proxy.copies.applying import FolderPatch
 

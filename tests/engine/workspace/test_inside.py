@@ -37,8 +37,8 @@ def _done(path: str, content: bytes) -> list[Callable[[Inside], object]]:
     """Return all that can be done at a path."""
     return [
         lambda folder: folder.held(path),
-        lambda folder: folder.folder(path),
-        lambda folder: folder.folder(path, makes=True),
+        lambda folder: folder.held(f"{path}/a"),
+        lambda folder: folder.make(f"{path}/a", FILE, content),
         lambda folder: folder.make(path, FILE, content),
         lambda folder: folder.make(path, LINK, b"mine"),
         lambda folder: folder.make(path, FOLDER, b""),
@@ -256,7 +256,7 @@ def test_files_of_more_than_a_total_are_refused(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal
 from pathlib import Path
-from refold.engine.workspace.store import Store
+from refold.engine.workspace.contents import Store
 with Store(Path.cwd(), "sha1", None) as store:
     os.kill(os.getpid(), signal.SIGKILL)
 """

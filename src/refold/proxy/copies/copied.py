@@ -17,11 +17,11 @@ from refold.engine.errors import ContentMissing, FolderIncomplete, UsageError
 from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import Git, blob_id, object_folders
-from refold.engine.workspace.inside import Inside, restore
+from refold.engine.workspace.git import Git, object_folders
+from refold.engine.workspace.inside import FILE, Inside, restore
 from refold.engine.workspace.linked import base_of, git_at, git_file_of
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
-from refold.engine.workspace.tree import FileTree, TreeEntry, check_folders
+from refold.engine.workspace.tree import TreeEntry, check_folders
 from refold.proxy.copies.current import (
     Edits,
     RecordedFolder,
@@ -109,8 +109,6 @@ def make_copy(
     edits = edits_of(recorded, today, files, command)
 
     def content(entry: TreeEntry) -> bytes:
-        if entry == _log_at(started.log):
-            return b""
         used = edits.held.get(entry.path)
         if used is not None:
             return used.content
@@ -122,11 +120,14 @@ def make_copy(
                 raise
             return held.content
 
-    tree = _with_log(edits.tree(whole), started.log)
+    tree = edits.tree(whole)
     check_folders(tree.by_path, [started.below, *(one.path for one in started.repositories)])
-    missing = restore(tree.differs, content, top)
-    if missing:
+    if missing := restore(tree.differs, content, top):
         raise _incomplete(log, missing)
+    above = (started.log[:at] for at, char in enumerate(started.log) if char == "/")
+    if started.log and tree.by_path.keys().isdisjoint({started.log, *above}):
+        with Inside(top) as copy:  # commands list it
+            copy.make(started.log, FILE, b"")
     places = _shown_at(started.path, today) if is_mounted else []
     git_folders = GitFolders(started, tree.by_path, top, work, places)
     notes, shown = _histories(
@@ -134,9 +135,7 @@ def make_copy(
     )
     notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
-    lent = BorrowedFiles(
-        [*lenders], top, started.path, is_mounted=is_mounted, has_layers=has_layers
-    )
+    lent = BorrowedFiles([*lenders], top, started.path, is_mounted, has_layers)
     lent.take(
         entry
         for entry in whole.differs
@@ -147,15 +146,11 @@ def make_copy(
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = os.path.realpath(os.environ.get("HOME", "/"))
     originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
-    led = list[str]()
-    if not is_mounted:
-        led = _retarget_links(top, originals)
-        if led:
-            notes.append(
-                f"links into {started.path} point to the copy instead: {paths.names_of(led)}"
-            )
-        if out := sorted({*_leading_out(top)} - {*led}):
-            notes.append(f"links that point outside the copy: {paths.names_of(out)}")
+    led = [] if is_mounted else _retarget_links(top, originals)
+    if led:
+        notes.append(f"links into {started.path} point to the copy instead: {paths.names_of(led)}")
+    if not is_mounted and (out := sorted({*_leading_out(top)} - {*led})):
+        notes.append(f"links that point outside the copy: {paths.names_of(out)}")
     return Copy(
         top=top, work=work, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
         git_folders=git_folders, notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
@@ -165,17 +160,6 @@ def make_copy(
 def _leading_out(top: Path) -> list[str]:
     with Inside(top) as copy:
         return [path for path, target in copy.links() if paths.leads_out(path, target)]
-
-
-def _log_at(path: str) -> TreeEntry:
-    return TreeEntry(path, "100644", "git", blob_id(b""), 0)
-
-
-def _with_log(tree: FileTree, path: str) -> FileTree:
-    """Return a tree with an empty file in the place of the log: commands list it."""
-    above = {path[:at] for at, char in enumerate(path) if char == "/"}
-    is_free = path and tree.by_path.keys().isdisjoint({path, *above})
-    return FileTree.of((), [*tree.differs, _log_at(path)]) if is_free else tree
 
 
 def _incomplete(log: Path, missing: Iterable[ContentMissing]) -> FolderIncomplete:
@@ -302,43 +286,42 @@ def _retarget_links(top: Path, originals: Collection[Path]) -> list[str]:
     return led
 
 
+@attrs.define
 class BorrowedFiles:
     """Files of today's folder that the record left out: a command may need them."""
 
-    def __init__(
-        self, folders: Sequence[Path], top: Path, at: str, *, is_mounted: bool, has_layers: bool
-    ) -> None:
-        self._folders = folders
-        self._top = top
-        self._at = at
-        self._is_mounted = is_mounted
-        self._has_layers = has_layers
-        self._left = LENT_MAX
-        self._taken: dict[Path, list[str]] = {}
-        self._out: list[str] = []
-        self.layered: list[tuple[Path, str]] = []
+    folders: Sequence[Path]
+    top: Path
+    at: str
+    """The path of the copy for a command that sees it at its recorded path."""
+    is_mounted: bool
+    has_layers: bool
+    layered: list[tuple[Path, str]] = attrs.field(factory=list)
+    _left: int = attrs.field(factory=lambda: LENT_MAX)
+    _taken: dict[Path, list[str]] = attrs.field(factory=dict)
+    _out: list[str] = attrs.field(factory=list)
 
     def take(self, entries: Iterable[TreeEntry]) -> None:
         """Lend what can be lent."""
         for entry in entries:
             path = entry.path
-            by = next((each for each in self._folders if self._take(path, each / path)), None)
+            by = next((each for each in self.folders if self._take(path, each / path)), None)
             (self._out if by is None else self._taken.setdefault(by, [])).append(path)
 
     def _take(self, path: str, source: Path) -> bool:
-        target = self._top / path
+        target = self.top / path
         is_folder = source.is_dir() and not source.is_symlink()
         if not (is_folder or source.is_file() or source.is_symlink()):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
         if is_folder and target.exists():  # the record has some of it
             return False
-        if is_folder and self._has_layers:
+        if is_folder and self.has_layers:
             target.mkdir()
-            self.layered.append((source, f"{self._at}/{path}"))
+            self.layered.append((source, f"{self.at}/{path}"))
             return True
         # What names its own path would lead to the user's folder: virtual environments do.
-        if not self._is_mounted and (source.is_symlink() or (source / "pyvenv.cfg").exists()):
+        if not self.is_mounted and (source.is_symlink() or (source / "pyvenv.cfg").exists()):
             return False
         size = _size(source, self._left)
         if size > self._left:

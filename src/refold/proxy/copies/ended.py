@@ -13,10 +13,9 @@ from typing import Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
-from refold.engine.log.blobs import digest_only
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
-from refold.engine.workspace.inside import Inside
+from refold.engine.workspace.inside import DiskFile, Inside
 from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
@@ -28,8 +27,6 @@ _TEXT_MAX: Final = 1024 * 1024
 _WHOLE: Final = "(the folder)"
 """Stands for all files in a report that nothing could be compared."""
 
-_Held = tuple[str, bytes]
-"""Mode and content."""
 Texts = Mapping[str, str]
 """Contents of files by path: the text, or its replacement."""
 
@@ -98,14 +95,13 @@ class FolderComparison:
                 is_as_begun = path in self._taken and self._begun.get(path) == left
                 if is_as_begun or self._is_ignored(path, (entry, left)):
                     continue
-                held, found = self._recorded(entry), folder.held(path)
-                is_mode = held is not None and found is not None and held[0] != found.mode
+                held, found, name = self._recorded(entry), folder.held(path), as_text(path)
+                is_mode = held is not None and found is not None and held.mode != found.mode
                 if held is None or found is None:
-                    modes[as_text(path)] = held[0] if held else found.mode if found else ""
-                if held is not None:
-                    then[as_text(path)] = _shown(*held, is_mode=is_mode)
-                if found is not None:
-                    now[as_text(path)] = _shown(found.mode, found.content, is_mode=is_mode)
+                    modes[name] = next((one.mode for one in (held, found) if one), "")
+                for texts, one in ((then, held), (now, found)):
+                    if one is not None:
+                        texts[name] = _shown(one, is_mode=is_mode)
         if self._why:
             return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
         return EndedFolder(then, now, modes=modes)
@@ -122,14 +118,14 @@ class FolderComparison:
             one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
         )
 
-    def _recorded(self, entry: TreeEntry | None) -> _Held | None:
-        """Return the mode and the content that a file had."""
+    def _recorded(self, entry: TreeEntry | None) -> DiskFile | None:
+        """Return what a path held; in place of a missing content, why it is missing."""
         if entry is None:
             return None
         try:
-            return entry.mode, self._contents.content(entry)
+            return DiskFile(entry.mode, self._contents.content(entry))
         except ContentMissing as error:
-            return entry.mode, str(error).encode()
+            return DiskFile(entry.mode, str(error).encode())
 
     def __enter__(self) -> Self:
         return self
@@ -138,9 +134,9 @@ class FolderComparison:
         self._scanner.__exit__()
 
 
-def _shown(mode: str, content: bytes, *, is_mode: bool) -> str:
-    begin = f"mode {mode}\n" if is_mode else ""
-    if len(content) <= _TEXT_MAX:
+def _shown(held: DiskFile, *, is_mode: bool) -> str:
+    begin = f"mode {held.mode}\n" if is_mode else ""
+    if len(held.content) <= _TEXT_MAX:
         with contextlib.suppress(UnicodeDecodeError):
-            return begin + content.decode()
-    return f"{begin}{len(content)} bytes, {digest_only(content)}"
+            return begin + held.content.decode()
+    return f"{begin}{len(held.content)} bytes, {held.digest}"
