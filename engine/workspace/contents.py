@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.16.
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,6 +28,8 @@ _EMPTY: Final = {
 }
 """Ids of the empty tree, which git knows without having it."""
 _PACK: Final = ("pack-objects", "--stdout", "-q", "--window=0")
+_IMPORT: Final = ("fast-import", "--quiet", "--depth=0")
+"""Without looking for differences: files that follow each other are seldom alike."""
 _HELD_MAX: Final = 32 << 20
 """Bytes of contents in memory."""
 _DIFF: Final = ("diff-tree", "-p", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
@@ -71,14 +73,18 @@ class Store:
         """Return whom to ask of the folder `top`, with an index of that name."""
         return attrs.evolve(self._git, top=top, index=str(self._own / name))
 
-    def put(self, content: bytes) -> str:
+    def put(self, content: bytes, takes: Callable[[int], bool] = lambda _: True) -> str:
         """Return the id of a content; `keep` keeps it.
+
+        Empty if it is new, and `takes` refuses its size.
 
         Raises:
             GitFailed: as of `keep`, which is called if there is much to keep.
         """
         named = blob_id(content, self.width)
         if named not in self.kept:
+            if not takes(len(content)):
+                return ""
             digest = "" if self._packs is None else digest_only(content)
             self.kept[named] = digest, len(content)
             self._new |= {named: content} if digest else {}
@@ -86,10 +92,6 @@ class Store:
             if self._size > _HELD_MAX:
                 self.keep()
         return named
-
-    def lacks(self, content: bytes) -> bool:
-        """Return whether a content was not put."""
-        return blob_id(content, self.width) not in self.kept
 
     def keep(self) -> None:
         """Write the contents that are new as a pack beside the log, whole and synced.
@@ -100,7 +102,7 @@ class Store:
         """
         if self._packs is not None and self._new:
             given = b"".join(b"blob\ndata %d\n%b\n" % (len(one), one) for one in self._new.values())
-            self._git.output("fast-import", "--quiet", given=given)
+            self._git.output(*_IMPORT, given=given)
             self._new, self._size = {}, 0
             for pack in {*(self._own / "objects" / "pack").glob("*.pack")} - self._taken.keys():
                 self._taken[pack] = add_pack(self._packs, pack)

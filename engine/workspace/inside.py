@@ -41,13 +41,22 @@ LINK: Final = "120000"
 PROGRAM: Final = "100755"
 FILE: Final = "100644"
 """Modes, as git writes them."""
-_OPENED: Final = os.O_RDONLY | DIRECTORY | NOFOLLOW | CLOEXEC
+_OPENED: Final = getattr(os, "O_PATH", os.O_RDONLY) | DIRECTORY | NOFOLLOW | CLOEXEC
 _MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
+_READS: Final = 3
+"""How often a file is read that changes while it is."""
 _SCRATCH: Final = "refold-copy-"
 _LOCK: Final = "lock"
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 _SPECIAL: Final = frozenset(("", ".", ".."))
+
+
+def mode_of(found: os.stat_result) -> str:
+    """Return the mode of a file or a link, as git writes it."""
+    if stat.S_ISLNK(found.st_mode):
+        return LINK
+    return PROGRAM if found.st_mode & stat.S_IXUSR else FILE
 
 
 @attrs.frozen
@@ -121,25 +130,48 @@ class Inside:
             at = inner
         return at
 
+    def status(self, path: str) -> os.stat_result | None:
+        """Return the status of what is at a path; `None` for nothing, and through a link."""
+        with contextlib.suppress(FolderRefused, FileNotFoundError, NotADirectoryError):
+            name, folder = self._at(path)
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return None
+
+    def content(self, path: str) -> bytes | None:
+        """Return the content of a file, or the text of a link.
+
+        `None` for all else, and if it changes during every read.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link.
+            OSError: the system refuses to read it.
+        """
+        name, folder = self._at(path)
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return os.fsencode(os.readlink(name, dir_fd=folder))
+        for _ in range(_READS):
+            with open(os.open(name, _READ, dir_fd=folder), "rb") as file:  # noqa: PTH123 - a descriptor
+                before = os.fstat(file.fileno())
+                content = file.read() if stat.S_ISREG(before.st_mode) else None
+                after = os.fstat(file.fileno())
+            if content is None:
+                return None
+            if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, len(content)):
+                return content
+        return None
+
     def held(self, path: str) -> DiskFile | None:
         """Return what a path holds; `None` for nothing, and for pipes, sockets and devices.
 
         A path through a link holds nothing, and a file that the system refuses to open neither.
         """
-        try:
-            name, folder = self._at(path)
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-            if stat.S_ISLNK(found):
-                return DiskFile(LINK, os.fsencode(os.readlink(name, dir_fd=folder)))
-            if stat.S_ISDIR(found):
+        with contextlib.suppress(FolderRefused, OSError):
+            found = self.status(path)
+            if found is not None and stat.S_ISDIR(found.st_mode):
                 return DiskFile(FOLDER, b"")
-            with open(os.open(name, _READ, dir_fd=folder), "rb") as file:  # noqa: PTH123 - a descriptor
-                found = os.fstat(file.fileno()).st_mode
-                if not stat.S_ISREG(found):
-                    return None
-                return DiskFile(PROGRAM if found & stat.S_IXUSR else FILE, file.read())
-        except (FolderRefused, OSError):
-            return None
+            if found is not None and (content := self.content(path)) is not None:
+                return DiskFile(mode_of(found), content)
+        return None
 
     def make(self, path: str, mode: str, content: bytes) -> None:
         """Create a file, a link or a folder, with the folders above it.

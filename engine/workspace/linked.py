@@ -114,9 +114,8 @@ def moved(one: Repository, top: str, to: str) -> Repository:
     return attrs.evolve(one, git_file=there(one.git_file), worktrees=trees)
 
 
-def places_of(git: Git) -> tuple[str, str, tuple[Worktree, ...]]:
-    """Return a repository's `git_file`, `common` and `worktrees`."""
-    own = Path(git.git_dir or git.line("rev-parse", "--absolute-git-dir"))
+def places_of(git: Git, own: Path) -> tuple[str, str, tuple[Worktree, ...]]:
+    """Return a repository's `git_file`, `common` and `worktrees`; `own` is its git folder."""
     common = _line(own / "commondir")
     trees = tuple(_worktrees(own, own / common)) if (own / common / "worktrees").is_dir() else ()
     return git_file_of(git.top), common, trees

@@ -16,6 +16,9 @@ NAME_MAX: Final = 255
 PATH_MAX: Final = 4096
 """Bytes of a path, and of the text of a link."""
 
+_CHAR_MAX: Final = 4
+"""Bytes of a character."""
+
 _ESCAPED: Final = re.compile(r"\\(?:\\|x([89a-f][0-9a-f]))")
 _TO_ESCAPE: Final = re.compile(r"[\\\udc80-\udcff]")
 _SPECIAL: Final = frozenset({"", ".", ".."})
@@ -74,10 +77,14 @@ def checked(path: str) -> str:
         raise FolderRefused(as_text(path), "a path below the folder", f"the name {bad!r}")
     if "" in names:
         raise FolderRefused(as_text(path), "a path below the folder", "an empty name")
-    if any(is_git(name) for name in names):
+    may_be_git = "git" in path.lower() or not path.isascii()  # most are not, and each is checked
+    if may_be_git and any(map(is_git, names)):
         raise FolderRefused(as_text(path), "a file outside of git's own folders", ".git")
-    is_long = len(os.fsencode(path)) > PATH_MAX
-    if "\0" in path or is_long or any(len(os.fsencode(name)) > NAME_MAX for name in names):
+    is_long = len(path) * _CHAR_MAX > NAME_MAX and (
+        len(os.fsencode(path)) > PATH_MAX
+        or any(len(os.fsencode(name)) > NAME_MAX for name in names)
+    )
+    if is_long or "\0" in path:
         expected = f"names of at most {NAME_MAX} bytes without NUL, {PATH_MAX} in all"
         raise FolderRefused(as_text(path)[:NAME_MAX], expected, "another name")
     return path

@@ -31,6 +31,7 @@ from refold.engine.workspace.entries import (
     Staged,
 )
 from refold.engine.workspace.git import Git, IndexEntry, RepositoryObjects, object_folders
+from refold.engine.workspace.inside import LINK, Inside, mode_of
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
@@ -47,8 +48,6 @@ _NOTHING: Final = "000000"
 _COMPILED: Final = "__pycache__"
 _LOOKS: Final = 50_000
 """Files and folders that git ignores, whose times are asked for at the end."""
-_READS: Final = 3
-"""How often a file is read that changes while it is."""
 _UNREAD_MAX: Final = 200
 """Files that git reads at each look, before it notes their times: for that, it looks at all."""
 _LIST: Final = ("ls-files", "-z", "--exclude-standard")
@@ -165,7 +164,8 @@ class Scanner:
         out, self._out = self._out, {}
         self._before, self._after, self._counts = {}, {}, {}
         self._repositories, self._seen = [], set()
-        self._repository("")
+        with Inside(self._top) as self._inside:
+            self._repository("")
         self._store.keep()
         for path in self._known.keys() - self._seen:  # it is no repository any more, or gone
             self._compare(path, self._known.pop(path), self._store.empty)
@@ -280,12 +280,13 @@ class Scanner:
         trees = user.output(*_TREES, given=f"{tree}\n".encode())  # the user may lose them
         ask.output("index-pack", "--stdin", given=trees)
         ask.output("read-tree", tree)
-        for path, mode, named, _ in ask.staged():
-            if mode == _GITLINK:
-                known.submodules[path] = named, named
+        files = ask.lines("ls-files", "-s", "-z")
+        for told, _, path in (line.partition("\t") for line in files):
+            if told.startswith(_GITLINK):
+                known.submodules[path] = (told.split(" ")[1],) * 2
             elif is_key(path):
                 known.looked_at.add(path)
-            self._by_git += mode != _GITLINK
+        self._by_git += len(files) - len(known.submodules)
         ask.index_as((path, None) for path in known.looked_at)
         known.staged = _staged(user, commit)
         known.looked_at.update(path for path, *_ in known.staged)
@@ -312,8 +313,7 @@ class Scanner:
         return [f"--exclude-from={one}" for one in found]
 
     def _within(self, path: str) -> str:
-        git_dir = f"{path}/.git"
-        is_there = os.path.lexists(self._top / git_dir) and self._is_real(git_dir)
+        is_there = self._inside.status(f"{path}/.git") is not None
         is_there = is_there and self._is_nameable(path) and path not in self._seen
         return self._repository(path) if is_there else ""
 
@@ -355,9 +355,8 @@ class Scanner:
         others = *_LIST, "-o", "--directory", *self._excluding(known)
         for path in known.ask.lines(*others, "-i"):
             whole = _joined(at, path.rstrip("/"))
-            mode, size = (
-                (_FOLDER, None) if path.endswith("/") else ("100644", _size(self._top / whole))
-            )
+            found = None if path.endswith("/") else self._inside.status(whole)
+            mode, size = ("100644", found.st_size) if found is not None else (_FOLDER, None)
             self._first[whole] = TreeEntry(whole, mode, "out", "ignored", size)
         for path in known.ask.lines(*others):
             if path.endswith("/"):
@@ -386,7 +385,7 @@ class Scanner:
         begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[Staged]()
         if not known.begun_with:  # as they are when the command starts: it may change them
-            known.begun_with = user.settings(), *places_of(user)
+            known.begun_with = user.settings(), *places_of(user, known.git_dir)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):
@@ -408,36 +407,29 @@ class Scanner:
         if is_file and blob not in self._store.kept:
             with contextlib.suppress(ContentMissing):
                 content = objects.blob(blob)
-                if self._scrubbed(content) == content and self._takes(len(content)):
-                    self._store.put(content)
+                if self._scrubbed(content) == content:
+                    self._store.put(content, self._takes)
         return self._store.kept.get(blob, ("", 0)) if is_file else ("", 0)
 
     # --- one file ------------------------------------------------------------------------
 
     def _found(self, path: str) -> TreeEntry | None:
         """Return the file at a path; its content is put."""
-        try:
-            found = (self._top / path).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        if stat.S_ISDIR(found.st_mode) or not self._is_real(path):
+        found = self._inside.status(path)
+        if found is None or stat.S_ISDIR(found.st_mode):
             return None  # what is in a folder is listed for itself
-        mode = "100755" if found.st_mode & stat.S_IXUSR else "100644"
+        mode, size = mode_of(found), found.st_size
         if why := why_out(path, found):
-            return TreeEntry(path, mode, "out", why, found.st_size)
+            return TreeEntry(path, mode, "out", why, size)
         try:
-            if stat.S_ISLNK(found.st_mode):
-                text = os.fsencode(os.readlink(self._top / path))  # noqa: PTH115 - its text as it is
-                return TreeEntry(path, "120000", "git", self._store.put(text), len(text))
-            content = _content(self._top / path)
-        except OSError:
-            return TreeEntry(path, mode, "out", "unreadable", found.st_size)
+            content = self._inside.content(path)
+        except (FolderRefused, OSError):
+            return TreeEntry(path, mode, "out", "unreadable", size)
         if content is None:
-            return TreeEntry(path, mode, "out", "changing", found.st_size)
-        kept = self._scrubbed(content)
-        if self._store.lacks(kept) and not self._takes(len(content)):
+            return TreeEntry(path, mode, "out", "changing", size)
+        kept = self._scrubbed(content) if mode != LINK else content
+        if not (named := self._store.put(kept, self._takes)):
             return TreeEntry(path, mode, "out", "total", len(content))
-        named = self._store.put(kept)
         if kept != content:
             self._cut.add(named)
         return TreeEntry(path, mode, "git", named, len(kept))
@@ -458,13 +450,8 @@ class Scanner:
         return is_taken
 
     def _is_folder(self, path: str) -> bool:
-        folder = self._top / path
-        return folder.is_dir() and not folder.is_symlink()
-
-    def _is_real(self, path: str) -> bool:
-        """Return whether no parent folder of a path is a link, which could lead outside."""
-        above = os.fspath(self._top / path.rpartition("/")[0])
-        return os.path.realpath(above) == above.rstrip("/")
+        found = self._inside.status(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
 
 
 def _joined(at: str, path: str) -> str:
@@ -484,26 +471,6 @@ def _staged(user: Git, commit: str) -> list[IndexEntry]:
         has_stages |= letter == "U"
     found += user.staged("-u") if has_stages else ()
     return sorted(found, key=lambda one: (os.fsencode(one[0]), one[3]))
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.lstat().st_size
-    except OSError:
-        return None
-
-
-def _content(path: Path) -> bytes | None:
-    """Return a consistent content of a file; `None` if it changes during every read."""
-    for _ in range(_READS):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            before = os.fstat(file.fileno())
-            content = file.read()
-            after = os.fstat(file.fileno())
-        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, len(content)):
-            return content
-    return None
 
 
 def _times(path: Path) -> Iterator[float]:

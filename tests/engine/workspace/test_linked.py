@@ -16,8 +16,8 @@ def test_a_linked_work_tree_tells_of_the_others(tmp_path: Path) -> None:
         git(main, "worktree", "add", "-q", "-b", f"b-{name}", f"../{name}")
     commons = main / ".git"
 
-    plain = linked.places_of(Git(main))
-    one = linked.places_of(Git(tmp_path / "one"))
+    plain = linked.places_of(Git(main), commons)
+    one = linked.places_of(Git(tmp_path / "one"), commons / "worktrees" / "one")
 
     heads = [(each.name, each.head) for each in plain[2]]
     assert plain[:2] == ("", "")
