@@ -212,7 +212,7 @@ class Git:
             self.line("update-index", "-q", "--refresh", "--ignore-submodules")  # 1: some differ
 
     def staged(self, *options: str) -> Iterator[IndexEntry]:
-        """Yield what an index has.
+        """Yield the entries of an index.
 
         Raises:
             GitFailed: git failed.

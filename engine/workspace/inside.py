@@ -131,7 +131,7 @@ class Inside:
         return at
 
     def status(self, path: str) -> os.stat_result | None:
-        """Return the status of what is at a path; `None` for nothing, and through a link."""
+        """Return the status of a path; `None` if it does not exist, or leads through a link."""
         with contextlib.suppress(FolderRefused, FileNotFoundError, NotADirectoryError):
             name, folder = self._at(path)
             return os.stat(name, dir_fd=folder, follow_symlinks=False)

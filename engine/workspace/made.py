@@ -129,7 +129,7 @@ class NewObjects:
         self._packs.clear()
 
     def _meet(self, path: str) -> None:
-        """Find the store of the repository at a path; what it borrows is old."""
+        """Find the store of the repository at a path; borrowed objects are old."""
         with Inside(self._top) as top:
             is_there = top.held(f"{path}/.git" if path else ".git") is not None
         if path in self._places or not is_there:

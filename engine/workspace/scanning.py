@@ -60,7 +60,7 @@ class _Known:
     """A repository of the folder, or a folder that is in none, from one look to the next."""
 
     ask: Git
-    """With an index of what was kept."""
+    """With an index of the kept files."""
     tree: str
     """The git tree of that index at the last look."""
     excluding: list[Path]
@@ -101,7 +101,7 @@ class Scanner:
         first look: a command may have left anything there. For `seen`, see `linked.git_at`.
         """
         self.state = FolderState()
-        """What the scans have found; its start has the files of the commits alone."""
+        """The result of all scans; its start has the files of the commits alone."""
         self._left = contextlib.ExitStack()
         self._objects = objects
         if objects is not None:
@@ -123,13 +123,13 @@ class Scanner:
         self._first: dict[str, TreeEntry] = {}
         """Ignored files and empty folders at the first scan."""
         self._out: dict[str, TreeEntry] = {}
-        """What is in no git tree: what was left out, and empty folders."""
+        """Files that were left out, and empty folders: no git tree has them."""
         self._began = 0
         self._by_git = 0
         self._numbers = itertools.count()
         self._before: dict[str, TreeEntry] = {}
         self._after: dict[str, TreeEntry] = {}
-        """What the git trees had, and have, at paths that differ from the scan before."""
+        """Entries of the git trees at paths that differ from the scan before."""
         self._counts: dict[str, tuple[int | None, int | None]] = {}
         """Of lines that were added and removed there."""
         self._repositories: list[Repository] = []

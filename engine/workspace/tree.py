@@ -108,7 +108,7 @@ def changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
 
 
 def in_order(one: Any) -> bytes:
-    """Return the sort key of what has a path."""
+    """Return the sort key of anything with a path."""
     return os.fsencode(one.path)
 
 
@@ -189,9 +189,9 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def check_folders(files: Mapping[str, TreeEntry], places: Iterable[str] = ()) -> None:
-    """Check that what is above files, and above and at repositories, is no file and no link.
+    """Check that all files are in folders, and that repositories are folders in folders.
 
-    Writing them, or asking git, would follow the link.
+    In the place of a folder, a link would be followed by writes and by git.
 
     Raises:
         FolderRefused: it is a file or a link in the tree.
