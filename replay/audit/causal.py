@@ -13,22 +13,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.digest import child_leaf, merkle_root
+from refold.engine.events import events
 from refold.engine.events.data_digest import DataDigest
-from refold.engine.events.events import (
-    COMPLETES,
-    FROM_WORLD,
-    REQUEST_KINDS,
-    ChildFinished,
-    ChildStarted,
-    EffectCancelled,
-    EffectLate,
-    LimitHit,
-    Recorded,
-    RunFinished,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-)
+from refold.engine.events.events import COMPLETES, FROM_WORLD, REQUEST_KINDS
 from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.log.line import Parts, stored_hash
 
@@ -75,8 +62,8 @@ class Causality:
     """
 
     def __init__(self) -> None:
-        self.started: RunStarted | None = None
-        self.finished: RunFinished | None = None
+        self.started: events.RunStarted | None = None
+        self.finished: events.RunFinished | None = None
         self.starts: dict[int, Start] = {}
         self._open: dict[str, str] = {}
         self._programs: set[str] = set()
@@ -88,7 +75,9 @@ class Causality:
         self.digest = DataDigest()
         self._found: list[Problem] = []
 
-    def take(self, seq: int, parts: Parts, event: Recorded, line: bytes) -> Sequence[Problem]:
+    def take(
+        self, seq: int, parts: Parts, event: events.Recorded, line: bytes
+    ) -> Sequence[Problem]:
         """Take the entry `seq`, and return its problems."""
         kind, call, cause, data = parts
         if seq == 0 or kind in _RARE or self.finished is not None:
@@ -102,7 +91,7 @@ class Causality:
             self._complete(request, event, call or "")
         elif kind in REQUEST_KINDS:
             self._open[call or ""] = kind
-            if isinstance(event, ToolCalled) and event.delegates:
+            if isinstance(event, events.ToolCalled) and event.delegates:
                 self._programs.add(call or "")
         if kind == "clock.read" or self._has_looked:
             self._check_clock_read(kind, event, call or "")
@@ -157,7 +146,7 @@ class Causality:
 
     # --- effects -------------------------------------------------------------------------
 
-    def _late(self, event: EffectLate, call: str) -> None:
+    def _late(self, event: events.EffectLate, call: str) -> None:
         if call in self._overdue:
             self._overdue.remove(call)
             return
@@ -165,11 +154,11 @@ class Causality:
         if found != _CANCELLED and not (found and event.kind == "child"):
             self._report("request", f"a cancelled {event.kind} of the key {call}", found or "none")
 
-    def _complete(self, request: str, event: Recorded, call: str) -> None:
-        if isinstance(event, ToolReturned):
+    def _complete(self, request: str, event: events.Recorded, call: str) -> None:
+        if isinstance(event, events.ToolReturned):
             if event.error is not None and event.error.get("code") == "timed_out":
                 self._overdue.add(call)
-        elif isinstance(event, ChildFinished):
+        elif isinstance(event, events.ChildFinished):
             start = self._by_call.get(call)
             if start is not None:
                 start.outcome = event.outcome
@@ -179,7 +168,7 @@ class Causality:
         if found != request:
             self._report("request", f"an open {request} of the key {call}", found or "none")
 
-    def _cancel(self, event: EffectCancelled, call: str) -> None:
+    def _cancel(self, event: events.EffectCancelled, call: str) -> None:
         found = self._open.get(call)
         if found is None or not found.startswith(f"{event.kind}."):
             self._report("request", f"an open {event.kind} of the key {call}", found or "none")
@@ -190,7 +179,7 @@ class Causality:
 
     # --- steps ---------------------------------------------------------------------------
 
-    def _check_clock_read(self, kind: str, event: Recorded, call: str) -> None:
+    def _check_clock_read(self, kind: str, event: events.Recorded, call: str) -> None:
         """Check that a step, from one line of the world to the next, looks at the clock once."""
         if kind == "clock.read":
             if self._has_looked:
@@ -199,38 +188,38 @@ class Causality:
         elif self._is_from_world(kind, event, call):
             self._has_looked = False
 
-    def _is_from_world(self, kind: str, event: Recorded, call: str) -> bool:
+    def _is_from_world(self, kind: str, event: events.Recorded, call: str) -> bool:
         match event:
-            case LimitHit():
+            case events.LimitHit():
                 return event.limit == "timeout_seconds"
-            case EffectCancelled():
+            case events.EffectCancelled():
                 return event.kind == "run"
-            case ChildFinished():
+            case events.ChildFinished():
                 return call in self._by_call
             case _:
                 return kind in FROM_WORLD and call not in self._programs
 
     # --- the run -------------------------------------------------------------------------
 
-    def _take_rare(self, seq: int, parts: Parts, event: Recorded, line: bytes) -> None:
+    def _take_rare(self, seq: int, parts: Parts, event: events.Recorded, line: bytes) -> None:
         call = parts[1] or ""
         match event:
-            case EffectCancelled() if event.kind != "run":
+            case events.EffectCancelled() if event.kind != "run":
                 self._cancel(event, call)
-            case EffectLate():
+            case events.EffectLate():
                 self._late(event, call)
-            case RunStarted() if seq == 0:
+            case events.RunStarted() if seq == 0:
                 self.started = event
                 deepest = event.limits.get("max_depth")
                 if type(deepest) is int and event.depth > deepest:
                     self._report("limit", f"max_depth {deepest}", f"depth {event.depth}")
-            case ChildStarted():
+            case events.ChildStarted():
                 self._start(call, event, (stored_hash(line) or b"").decode())
-            case RunFinished():
+            case events.RunFinished():
                 self.finished = event
                 self._finish(seq, parts, event)
 
-    def _start(self, call: str, event: ChildStarted, own: str) -> None:
+    def _start(self, call: str, event: events.ChildStarted, own: str) -> None:
         if event.number != len(self.starts) + 1:
             self._report("child number", str(len(self.starts) + 1), str(event.number))
         start = Start(event.number, call, event.run_id, own)
@@ -240,7 +229,7 @@ class Causality:
         if type(most) is int and len(self.starts) > most:
             self._report("limit", f"max_children {most}", f"{len(self.starts)} children")
 
-    def _finish(self, seq: int, parts: Parts, event: RunFinished) -> None:
+    def _finish(self, seq: int, parts: Parts, event: events.RunFinished) -> None:
         kind, call, _, data = parts
         self.digest.add(kind, call, data)
         anchors = [start.anchor for _, start in sorted(self.starts.items())]

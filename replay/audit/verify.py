@@ -22,20 +22,12 @@ from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
 from refold.engine.events.outcome import ChildRef
+from refold.engine.log import names
 from refold.engine.log.beside import broken_packs
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.descriptors import holding
 from refold.engine.log.line import Parts, parts_of, stored_hash
-from refold.engine.log.names import (
-    Folder,
-    blobs_of,
-    child_path,
-    files_of,
-    listed,
-    log_path,
-    parent_of,
-)
 from refold.engine.log.reader import entry_of, open_log, read_lines, reading
 from refold.engine.values import Value
 from refold.engine.workspace.paths import as_text
@@ -160,7 +152,7 @@ def verify(
     expect_head: str | None = None,
     trust: str | os.PathLike[str] | None = None,
     tree: bool = True,
-    beside: Folder | None = None,
+    beside: names.Folder | None = None,
 ) -> Verification:
     """Verify the log at `path`, and with `tree` all logs below it.
 
@@ -178,7 +170,7 @@ def verify(
     """
     reports: list[LogReport] = []
     checks: dict[str, _Check] = {}
-    path = log_path("verify", path)
+    path = names.log_path("verify", path)
     signature = SignatureCheck(path, None if trust is None else Path(trust))
     waiting = deque([(path, _Bond(head=expect_head, signature=signature))])
     folder = (beside or _listed(path)) if tree else None
@@ -217,7 +209,7 @@ def _with_answers(
     for report in logs:
         answer: bool | None = authentic and report.intact
         if answer and done:
-            check, above = checks.get(report.path), parent_of(Path(report.path))
+            check, above = checks.get(report.path), names.parent_of(Path(report.path))
             is_covered = check is not None and check.is_held and above is not None
             answer = answers[str(above[0])] if is_covered and above else None
         answers[report.path] = answer
@@ -239,11 +231,11 @@ def _with_trees(
     return tuple(reversed(done))
 
 
-def _listed(path: Path) -> Folder:
+def _listed(path: Path) -> names.Folder:
     """List the logs beside `path`, before any is read: what starts later is named, not unnamed."""
     open_log(path).close()
     with reading(path):
-        return listed(path.parent)
+        return names.listed(path.parent)
 
 
 @attrs.frozen
@@ -293,7 +285,7 @@ class _Check:
     def __init__(self, path: Path, bond: _Bond) -> None:
         self._path = path
         self._bond = bond
-        self._blobs = BlobStore(blobs_of(path))
+        self._blobs = BlobStore(names.blobs_of(path))
         self._causality = Causality()
         self._entries = 0
         self._line = b""
@@ -305,7 +297,7 @@ class _Check:
         self._damage: list[Damage] = []
         self._contents: dict[str, tuple[int, int, TreeEntry]] = {}
         """By digest: seq and offset of the first entry that names a file's content, and it."""
-        self._may_miss = not os.path.lexists(files_of(path))
+        self._may_miss = not os.path.lexists(names.files_of(path))
         """Whether contents may be missing: all of them were left out, or some lost in a salvage."""
         self._contents_missing = 0
         self._contents_unchecked = 0
@@ -517,14 +509,14 @@ class _Check:
 
     # --- children ------------------------------------------------------------------------
 
-    def below(self, folder: Folder) -> Iterator[tuple[Path, _Bond | None]]:
+    def below(self, folder: names.Folder) -> Iterator[tuple[Path, _Bond | None]]:
         """Yield the logs of children with the expectations of this one; none for missing ones.
 
         Logs at a child's path that no start names come last.
         """
         found, known = folder.children(self._path), self._causality
         for number in known.starts.keys() - found.keys():  # those that were just made
-            place = child_path(self._path, number)
+            place = names.child_path(self._path, number)
             if os.path.lexists(place) and not place.is_symlink():
                 found[number] = place
         for number, start in known.starts.items():
@@ -532,7 +524,7 @@ class _Check:
                 bond = _Bond(start=start, parent=known.started, is_given_up=self._is_given_up)
                 yield found[number], bond
             elif self._needs_log(start):
-                yield child_path(self._path, number), None
+                yield names.child_path(self._path, number), None
         nobodys = _Bond(
             parent=known.started,
             is_unnamed=not self._broken,
@@ -586,7 +578,7 @@ class _Check:
         causality, digest = self._causality, self._causality.digest
         for number, start in causality.starts.items():
             if start.anchor is not None:
-                path = str(child_path(self._path, number))
+                path = str(names.child_path(self._path, number))
                 digest.add_child(start.call, known.get(path, ""))
         tree = digest.tree_hexdigest()
         said = causality.finished.tree_digest if causality.finished else None

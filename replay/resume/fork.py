@@ -26,17 +26,8 @@ from refold.engine.events.call_key import key_in, run_and_call
 from refold.engine.events.events import ChildFinished, InputAsked, ToolCalled, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS
+from refold.engine.log import names
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import (
-    blobs_of,
-    check_place,
-    check_root,
-    child_path,
-    children,
-    parent_of,
-    root_of,
-    tree,
-)
 from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import ChildRequest, Question, Tool
@@ -100,7 +91,7 @@ def forked(
         expected = "expected the number of an entry as the second argument"
         found = f"found {at!r:.60}; without one, pass program=…"
         raise errors.UsageError(f"fork(log, at, program, into=…): {expected}, {found}")
-    root = root_of(log)
+    root = names.root_of(log)
     if failed:
         if at is not None or edits:
             wrong = "finds its place itself: do not pass an entry or edits"
@@ -116,7 +107,7 @@ def forked(
     events = {key: edit.event for key, edit in changed.items()}
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
     _check_free(into)
-    had_blobs = blobs_of(into).exists()
+    had_blobs = names.blobs_of(into).exists()
     with _undone(into, root, changed, had_blobs=had_blobs):
         plan.copy(root, into, None)
         recording = recording_of_log(into, program) if scan(into).sealed else None
@@ -154,7 +145,7 @@ def forked(
 def _calls(log: Path) -> set[str]:
     """Return the call keys of a run and all below it."""
     found = set[str]()
-    for path in tree(log):
+    for path in names.tree(log):
         run = ""
         for entry in read_entries(path, torn_ok=True):
             run = entry.data.get("path", "") if entry.seq == 0 else run
@@ -169,12 +160,12 @@ def _check_free(log: Path) -> None:
         LogExists: something is there.
         LogNameRefused: no root's log can have the name.
     """
-    check_root(log)
-    check_place(log)
+    names.check_root(log)
+    names.check_place(log)
     if os.path.lexists(log):
         refuse_if_locked(log)
         raise errors.LogExists(str(log))
-    if log.parent.is_dir() and (left := children(log)):
+    if log.parent.is_dir() and (left := names.children(log)):
         raise errors.LogExists(str(min(left.values())), str(log))
 
 
@@ -194,7 +185,7 @@ def _check_copy(log: Path, again: Again) -> None:
     report = on_a_thread(lambda watch: replay_tree(run, watch), log).report
     if report is not None:
         report.check()
-    if report is None or report.children < len(tree(log)) - 1:
+    if report is None or report.children < len(names.tree(log)) - 1:
         problem = "the part before the fork cannot be re-executed with its children: fork earlier"
         raise errors.ForkRefused(str(log), problem)
 
@@ -233,10 +224,10 @@ def _undone(
 
 
 def _remove(log: Path, *, had_blobs: bool) -> None:
-    for path in tree(log):
+    for path in names.tree(log):
         path.unlink(missing_ok=True)
     if not had_blobs:
-        shutil.rmtree(blobs_of(log), ignore_errors=True)
+        shutil.rmtree(names.blobs_of(log), ignore_errors=True)
 
 
 class ForkSupply(BookSupply):
@@ -356,7 +347,7 @@ def _entry(log: Path, at: int) -> Entry:
 
 def _start(log: Path) -> tuple[Path, Entry]:
     """Return the log above a child's, and the entry there that starts the child."""
-    above = parent_of(log)
+    above = names.parent_of(log)
     assert above is not None, "edits are in one tree"
     path, number = above
     entries = read_entries(path, torn_ok=True)
@@ -371,10 +362,10 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
     path = log
     for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
-        if number is None or not child_path(path, number).exists():
+        if number is None or not names.child_path(path, number).exists():
             problem = f"{key!r}: {start} did not start a child{_keys(path)}"
             raise errors.ForkRefused(str(path), problem)
-        path = child_path(path, number)
+        path = names.child_path(path, number)
     asked = None
     for entry in read_entries(path, resolve=True, torn_ok=True):
         if entry.call != call:
@@ -411,7 +402,7 @@ def _keys(log: Path) -> str:
 def cuts(log: Path, kept: int) -> dict[Path, int]:
     """Return how many entries are kept: of the log, and of those above it up to its end."""
     found = {log: kept}
-    while (above := parent_of(log)) is not None:
+    while (above := names.parent_of(log)) is not None:
         log, number = above
         end = _end_of_child(log, number)
         if end is not None:
