@@ -72,7 +72,8 @@ def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
         conversation_name(record, "/".join(parts[:depth])) for depth in range(2, len(parts) + 1)
     ]
     if not _agent(record, turn.scope):
-        title = _first_title(record, turn.scope)
+        first = next(each for each in record.turns if each.scope == turn.scope)
+        title = title_of(first.asked, record.profile)
         names[-1] += f" ({title})" if title else ""
     request = f"request {number_of(record, turn)} ({turn.asked.model or turn.asked.api})"
     return " > ".join((record.started.program, *names, request))
@@ -81,11 +82,6 @@ def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
 def number_of(record: ObservedRecord, turn: RecordedTurn) -> int:
     """Return the number of a request in its conversation, from 1."""
     return sum(each.scope == turn.scope and each.seq <= turn.seq for each in record.turns)
-
-
-def _first_title(record: ObservedRecord, scope: str) -> str:
-    first = next((each for each in record.turns if each.scope == scope), None)
-    return title_of(first.asked, record.profile) if first is not None else ""
 
 
 def conversation_name(record: ObservedRecord, scope: str) -> str:

@@ -485,11 +485,11 @@ def pytest_runtest_protocol(
 ) -> Generator[None, object, object]:
     """Keep the snapshots of a test that fails; with `--refold-accept`, update those of others."""
     syrupy: Any = getattr(item.config, "_syrupy", None)
+    is_named = _PROXIED in getattr(item, "fixturenames", ())
     if syrupy is None or not _is_ours(item):
-        with _leading(item.config, is_named=_is_proxied(item)):
+        with _leading(item.config, is_named=is_named):
             return (yield)
     held: list[dict[str, Any]] = []
-    is_named = _is_proxied(item)
     with pytest.MonkeyPatch.context() as patch, _leading(item.config, is_named=is_named):
         if item.config.getoption("refold_accept"):
             patch.setattr(item.config.option, "update_snapshots", True)
@@ -561,10 +561,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
             if _is_ours(item) and _DONE not in item.stash:
                 _keep_snapshots(syrupy, item)
     yield
-
-
-def _is_proxied(item: pytest.Item) -> bool:
-    return _PROXIED in getattr(item, "fixturenames", ())
 
 
 def _is_ours(item: pytest.Item) -> bool:

@@ -42,17 +42,14 @@ class FoldedTracebacks:
         self._flush()
 
     def _take(self, line: bytes) -> None:
-        if self._held and not line.startswith(_CONTINUES) and self._is_ended():
-            self._flush()
+        if self._held and not line.startswith(_CONTINUES):
+            last = next(each for each in reversed(self._held) if each.strip())
+            if not last.startswith((b" ", b"Traceback ", *_CONTINUES[4:])):  # an exception's line
+                self._flush()
         if self._held or line.startswith(_BEGINS):
             self._held.append(line)
         else:
             self._write(line)
-
-    def _is_ended(self) -> bool:
-        """Return whether the line of an exception was the last one that says something."""
-        last = next(each for each in reversed(self._held) if each.strip())
-        return not last.startswith((b" ", b"Traceback ", *_CONTINUES[4:]))
 
     def _flush(self) -> None:
         block = b"".join(self._held)

@@ -140,32 +140,33 @@ class RecordedCommand:
 
 
 @attrs.frozen(kw_only=True)
-class ForkedCommand:
-    """A command that left its record at an entry, and continued live."""
+class _ContinuedCommand:
+    """A recorded command that ran again, in a log of its own, and asked live, too."""
 
-    origin: Path
-    at: int
-    """The last entry of the origin that was kept."""
     log: Path
     ended: CommandEnd
     served: int
     """Requests that were answered from the record."""
     live: int
-    otherwise: tuple[Divergence, ...]
-    """The differences before `at`: the command has changed."""
     notes: tuple[str, ...] = ()
     """Its place, in words."""
 
 
 @attrs.frozen(kw_only=True)
-class ResumedCommand:
+class ForkedCommand(_ContinuedCommand):
+    """A command that left its record at an entry, and continued live."""
+
+    origin: Path
+    at: int
+    """The last entry of the origin that was kept."""
+    otherwise: tuple[Divergence, ...]
+    """The differences before `at`: the command has changed."""
+
+
+@attrs.frozen(kw_only=True)
+class ResumedCommand(_ContinuedCommand):
     """A command that broke off, and ran again."""
 
-    log: Path
-    ended: CommandEnd
-    served: int
-    """Requests that were answered from the record."""
-    live: int
     unasked: int
     """Recorded answers that were not asked for again."""
     different: tuple[Divergence, ...]
@@ -178,8 +179,6 @@ class ResumedCommand:
     kept: str = ""
     """Why the patch may not be applied; empty if it may."""
     is_applied: bool = False
-    notes: tuple[str, ...] = ()
-    """Its place of execution, as text."""
 
 
 @attrs.frozen
@@ -495,12 +494,8 @@ def fork_command(
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,
-            log=path,
-            ended=ended,
-            served=desk.served,
-            live=desk.live,
             otherwise=asked_otherwise(record, desk.matcher),
-            notes=session.notes(desk),
+            **session.continued(path, ended, desk),
         )
 
 
@@ -595,14 +590,10 @@ def resume_command(
             patch=patch,
             kept=kept,
             is_applied=is_applied,
-            log=path,
-            ended=ended,
-            served=desk.served,
-            live=desk.live,
             unasked=len(desk.matcher.left()),
             different=tuple(desk.different),
             capped=desk.capped,
-            notes=session.notes(desk),
+            **session.continued(path, ended, desk),
         )
 
 
@@ -717,9 +708,11 @@ class _Session:
             "here": bookends.here(**self.place.folders), "made": made,
         }  # fmt: skip
 
-    def notes(self, desk: Replaying) -> tuple[str, ...]:
-        """Return the place of a command, and what was not passed on."""
-        return (*filter(None, [self.place.line]), *self.place.notes, *desk.refused)
+    def continued(self, log: Path, ended: CommandEnd, desk: Replaying) -> dict[str, Any]:
+        """Return the members of a `_ContinuedCommand`."""
+        notes = (*filter(None, [self.place.line]), *self.place.notes, *desk.refused)
+        known = {"log": log, "ended": ended, "notes": notes}
+        return {**known, "served": desk.served, "live": desk.live}
 
     def log(
         self,

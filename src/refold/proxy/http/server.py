@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 
@@ -106,7 +106,13 @@ def served(
         application = Application(
             desk, routes, upstream, names=names, port=number, word=word, upgrades=upgrades
         )
-        server = _Server(_config(application))
+        server = _Server(
+            uvicorn.Config(
+                application, http="h11", ws="none", lifespan="off", interface="asgi3",
+                log_config=None, log_level="critical", access_log=False, proxy_headers=False,
+                server_header=False, date_header=False, timeout_keep_alive=_IDLE_SECONDS,
+            )
+        )  # fmt: skip
         loop = asyncio.new_event_loop()
         loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="refold-names"))
         # A connection that breaks is nobody's fault, and no text of it belongs on a terminal.
@@ -136,20 +142,3 @@ def served(
         if application.fault is not None:
             raise application.fault
         running.result()
-
-
-def _config(application: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        application,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=_IDLE_SECONDS,
-    )
