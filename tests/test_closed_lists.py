@@ -24,7 +24,6 @@ PARTIAL: Final = {
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",
     "refold.replay.bulk.processes.BAD": "the results that end with an exit code",
     "refold.replay.compare.observed_calls._OWN": "what a call alone differs in",
-    "refold.replay.difference.causes._GOT": "after the others, a run was given the same",
     "refold.engine.workspace.contents._IN_NO_TREE": "git has an object, or an entry, of the others",
     "refold.replay.run.opened_run._READ": "of the others no entry verifies",
     "refold.replay.explain.run_on._COMPLETED_BY": "a child is completed by its outcome",
