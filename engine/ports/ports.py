@@ -97,47 +97,38 @@ class Tool(Protocol):
     @property
     def name(self) -> str:
         """The name that programs and models use: `[A-Za-z_][A-Za-z0-9_-]{0,63}`."""
-        ...
 
     @property
     def description(self) -> str:
         """A description for models."""
-        ...
 
     @property
     def effect(self) -> EffectClass:
         """The effect class of the tool."""
-        ...
 
     @property
     def parameters(self) -> dict[str, Any]:
         """JSON schema of the arguments."""
-        ...
 
     @property
     def delegates(self) -> bool:
         """Whether it is program code that starts children (CONTRACT.md §10.4)."""
-        ...
 
     @property
     def is_async(self) -> bool:
         """Whether `call` returns an awaitable."""
-        ...
 
     @property
     def typed(self) -> bool:
         """Whether `load` returns anything but the JSON value itself."""
-        ...
 
     @property
     def timeout_seconds(self) -> float | None:
         """The wall time limit of one call."""
-        ...
 
     @property
     def reference(self) -> Reference | None:
         """A reference for subprocesses; `None` if they cannot find the tool."""
-        ...
 
     def call(self, arguments: Mapping[str, Json], context: CallContext, /) -> Any | Awaitable[Any]:
         """Run it on JSON arguments.
@@ -146,11 +137,9 @@ class Tool(Protocol):
             ArgumentsRefused: the arguments do not fit the signature.
             Exception: the tool raised it.
         """
-        ...
 
     def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Run a delegation tool on the kernel.  Only where `delegates`."""
-        ...
 
     def dump(self, result: Any, /) -> Json:
         """Return a result as JSON.
@@ -158,11 +147,9 @@ class Tool(Protocol):
         Raises:
             NotCanonical: the result does not fit the tool's return annotation.
         """
-        ...
 
     def load(self, result: Json, /) -> Any:
         """Return the typed value of a recorded result."""
-        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -225,12 +212,10 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """The name in the log, ``openai:gpt-4o`` or ``scripted``."""
-        ...
 
     @property
     def reference(self) -> Reference | None:
         """A reference for subprocess children; `None` if they cannot make the model."""
-        ...
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Return the model's answer.
@@ -238,7 +223,6 @@ class Model(Protocol):
         Raises:
             ModelError: the request failed after the client's own retries.
         """
-        ...
 
 
 P = ParamSpec("P")
@@ -251,11 +235,9 @@ class Awaited(Protocol[W]):
 
     def __await__(self) -> Generator[Any, Any, W]:
         """Return what drives it."""
-        ...
 
     def throw(self, error: type[BaseException], value: W, /) -> Any:
         """Raise an error in it."""
-        ...
 
 
 class TypedTool(Protocol[P, R_co]):
@@ -263,11 +245,9 @@ class TypedTool(Protocol[P, R_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call the function itself; nothing is recorded."""
-        ...
 
     def _awaited(self) -> R_co:
         """Return a coroutine of the function's result; only type checkers see it."""
-        ...
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]
@@ -282,7 +262,6 @@ class SessionPort(Protocol):
 
     def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
         """Put every change into a log from now on, before it is made."""
-        ...
 
     def check(self) -> None:
         """Refuse a session that a run cannot begin with.
@@ -290,15 +269,12 @@ class SessionPort(Protocol):
         Raises:
             UsageError: another run has it, or no log can hold it.
         """
-        ...
 
     def unbind(self) -> None:
         """Keep changes to oneself again."""
-        ...
 
     def snapshot(self) -> Any:
         """Return an immutable view of all slices; it has `as_json()`."""
-        ...
 
     def restore(self, snapshot: dict[str, Any], /) -> None:
         """Replace all slices by those of a snapshot in JSON; no events are emitted.
@@ -306,21 +282,17 @@ class SessionPort(Protocol):
         Raises:
             SnapshotRestoreError: a slice is not registered, or another version; untouched then.
         """
-        ...
 
     def take(self, line: Any, /) -> None:
         """Take a `session.changed` of a child that shares the session; the log has it already."""
-        ...
 
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
         """Reduce a tool's result, which is in the log already."""
-        ...
 
     def digest(self) -> str:
         """Return the digest of all slices."""
-        ...
 
 
 class Clock(Protocol):
@@ -328,7 +300,6 @@ class Clock(Protocol):
 
     def time_us(self) -> int:
         """Return microseconds since 1970-01-01T00:00Z."""
-        ...
 
 
 @names_nearest
@@ -559,7 +530,6 @@ class ChildRunner(Protocol):
     @property
     def name(self) -> str:
         """What `record(runner=…)` and `meta` call it: `in-process`, `subprocess`."""
-        ...
 
     def run(self, request: ChildRequest, /) -> "Outcome | Suspended":
         """Return how the child ended, or that it waits for a person; blocks.
@@ -567,4 +537,3 @@ class ChildRunner(Protocol):
         Nothing that the child does makes this raise.
         `request.limits.timeout_seconds` is enforced here, and `request.cancel` is obeyed.
         """
-        ...

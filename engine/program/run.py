@@ -67,11 +67,9 @@ class UntypedTool(Protocol):
     @property
     def name(self) -> str:
         """As `Tool.name`."""
-        ...
 
     def delegate(self, run: "Run", arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """As `Tool.delegate`, which a function's tool does not accept a run for."""
-        ...
 
 
 class _Asking(Face):

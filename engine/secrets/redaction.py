@@ -290,11 +290,9 @@ class Finder(Protocol):
 
     def search(self, text: str, /) -> object | None:
         """Return the first that is found, or `None`."""
-        ...
 
     def sub(self, stands_for: Callable[[re.Match[str]], str], text: str, /) -> str:
         """Return `text` with something else in the place of each."""
-        ...
 
 
 def scrubbed(value: Any, pattern: Finder, name_of: Callable[[re.Match[str]], str]) -> Any:
