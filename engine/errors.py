@@ -33,16 +33,13 @@
         InvalidDefError          a file that does not define an agent
         DefNotFoundError         no agent has that id
         ConfigRefused            a configuration that cannot be read, or is invalid
-        SessionNotFound          no run of the tree has that session id
         LimitRefused             an invalid limit
         ExtraMissing             an optional dependency is not installed
         ProgramMissing           a program of this machine is missing or too old
-        KeyRefused               a file without a private key that can sign here
-        SignersRefused           a file of allowed signers that cannot be read
+        KeyRefused               a file without a key that can sign, or without allowed signers
         SystemUnsupported        this operating system has no process groups or file locks
         ForkRefused              a fork without a place, or with an edit of nothing
         AnswerRefused            an answer that fits no open question
-        SnapshotRefused          a snapshot of something that is not a recording
         SliceRefused             a class that cannot be a slice of a session
         SnapshotSerializationError  a session that no snapshot can hold
         SnapshotRestoreError     a snapshot that does not fit the session
@@ -519,18 +516,6 @@ class ConfigRefused(Detailed, UsageError):
         return f"{place}: {self.pointer}: {self.why}" if self.pointer else f"{place}: {self.why}"
 
 
-class SessionNotFound(Detailed, UsageError):
-    """No run in the tree of a log has that session id (CONTRACT.md §10)."""
-
-    session_id: str
-    log: str
-
-    _text = (
-        "{log}: no descendant has the session {session_id!r}; only the sessions of "
-        "subagent_dispatch's children can be read back"
-    )
-
-
 class LimitRefused(Detailed, UsageError):
     """An invalid limit: zero, negative, a bool, a text, or a fraction of a whole."""
 
@@ -564,23 +549,13 @@ class ProgramMissing(Detailed, UsageError):
 
 
 class KeyRefused(Detailed, UsageError):
-    """A file holds no key that can sign a log (CONTRACT.md §5.5)."""
+    """A file without a key that can sign a log, or without allowed signers (CONTRACT.md §5.5)."""
 
     path: str
     expected: str
     found: str
-
-    _text = "{path}: expected {expected}; found {found}"
-
-
-class SignersRefused(Detailed, UsageError):
-    """A file of allowed signers, or a line of it, cannot be read (CONTRACT.md §5.5)."""
-
-    path: str
-    line: int
+    line: int = 0
     """From 1; 0 for the whole file."""
-    expected: str
-    found: str
 
     def __str__(self) -> str:
         where = f"{self.path}:{self.line}" if self.line else self.path
@@ -621,17 +596,6 @@ def shortened(pointer: str) -> str:
 
 
 _POINTER_MAX: Final = 120
-
-
-class SnapshotRefused(Detailed, UsageError):
-    """A delegation snapshot was taken of something other than a recording (CONTRACT.md §13)."""
-
-    found: str
-
-    _text = (
-        "expected a recording, the path of a log or a delegation tree, found {found}; for other "
-        "values, such as an output, use syrupy's own fixture `snapshot`"
-    )
 
 
 class SliceRefused(Detailed, UsageError):

@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.errors import KeyRefused, ProgramMissing, SignersRefused
+from refold.engine.errors import KeyRefused, ProgramMissing
 from refold.engine.plain_files import plain_file
 
 NAMESPACE: Final = "refold"
@@ -121,7 +121,7 @@ def signer_of(message: bytes, armor: str, trust: Path, at: datetime | None) -> S
 
     Raises:
         ProgramMissing: `ssh-keygen` is missing or too old.
-        SignersRefused: the file cannot be read, or a line of it has no key.
+        KeyRefused: the file cannot be read, or a line of it has no key.
     """
     key, refused = _key_in(armor), None
     with _placed(armor) as signature:
@@ -135,7 +135,7 @@ def signer_of(message: bytes, armor: str, trust: Path, at: datetime | None) -> S
                 done = _asked("-Y", *words, *when, given=message)
             why = _why(done)
             if "bad options" in why:
-                raise SignersRefused(str(trust), number, _EXPECTED, why)
+                raise KeyRefused(str(trust), _EXPECTED, why, number)
             if is_dated and at is None:
                 why = "its dates are limited, and the time of the run is unknown"
             elif not done.returncode:
@@ -150,19 +150,19 @@ def lines_of(trust: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
     """Yield the number, and names, rest and key, of each line of a file of allowed signers.
 
     Raises:
-        SignersRefused: the file cannot be read, or a line of it has no key.
+        KeyRefused: the file cannot be read, or a line of it has no key.
     """
     try:
         with plain_file(trust).open("rb") as file:
             lines = file.read(_SIGNERS_MAX).decode("utf-8").splitlines()
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or "not UTF-8"
-        raise SignersRefused(str(trust), 0, "a file of allowed signers", said) from None
+        raise KeyRefused(str(trust), "a file of allowed signers", said) from None
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if (found := _LINE.fullmatch(line)) is None:
-            raise SignersRefused(str(trust), number, _EXPECTED, "no name, or no key behind it")
+            raise KeyRefused(str(trust), _EXPECTED, "no name, or no key behind it", number)
         yield number, (found[1].strip('"'), found[2], found[3])
 
 

@@ -47,7 +47,7 @@ class SignatureCheck:
 
         Raises:
             ProgramMissing: `trust` is given, and `ssh-keygen` is missing or too old.
-            SignersRefused: the file of allowed signers cannot be read.
+            KeyRefused: the file of allowed signers cannot be read.
         """
         self._trust = trust
         if trust is not None:

@@ -166,7 +166,7 @@ def verify(
         LogMissing: the log at `path` does not exist.
         LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
         LogUnsupported: the log at `path` was written by a newer version.
-        SignersRefused: the file of allowed signers cannot be read.
+        KeyRefused: the file of allowed signers cannot be read.
     """
     reports: list[LogReport] = []
     checks: dict[str, _Check] = {}

@@ -17,7 +17,7 @@ from typing import Any, Final
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from refold.engine.errors import SnapshotRefused
+from refold.engine.errors import UsageError
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.compare.measured import Declared
 from refold.replay.run.opened_run import OpenedRun
@@ -85,7 +85,7 @@ class DelegationSnapshotExtension(_OneFile):
         """Return the text of `data`; syrupy's filters do not apply to it.
 
         Raises:
-            SnapshotRefused: it is not a recording, a log's path or a tree.
+            UsageError: it is not a recording, a log's path or a tree.
             LogError: the log cannot be read.
         """
         return delegation_text(data)
@@ -155,7 +155,7 @@ class LogSnapshotExtension(_OneFile):
         """Return the text of `data`; syrupy's filters do not apply to it.
 
         Raises:
-            SnapshotRefused: it is not a recording, a log's path or a tree.
+            UsageError: it is not a recording, a log's path or a tree.
             LogError: a log cannot be read.
         """
         return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
@@ -170,7 +170,7 @@ def delegation_text(
     command's conversations changed; without `words`, only who delegates to whom.
 
     Raises:
-        SnapshotRefused: `data` is not a recording, a log's path or a tree.
+        UsageError: `data` is not a recording, a log's path or a tree.
         LogMissing: the log at the path does not exist.
         LogDamaged: its first entry does not verify.
     """
@@ -188,12 +188,18 @@ def delegation_text(
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 
+_EXPECTED: Final = (
+    "expected a recording, the path of a log or a delegation tree; for other values, such as an "
+    "output, use syrupy's own fixture `snapshot`"
+)
+
+
 def _log_of(data: Any) -> str | os.PathLike[str]:
     if isinstance(data, str) and not (data.endswith(SUFFIX) or PACKED_SUFFIX in data):
-        raise SnapshotRefused(f"the text {data[:60]!r}")
+        raise UsageError(f"{_EXPECTED}; found the text {data[:60]!r}")
     log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
     if not isinstance(log, str | os.PathLike):
-        raise SnapshotRefused(type(data).__name__)
+        raise UsageError(f"{_EXPECTED}; found {type(data).__name__}")
     return log
 
 

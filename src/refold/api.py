@@ -472,7 +472,7 @@ def verify(
         LogMissing: the log, or a path of the list, does not exist, or has no logs.
         LogNameRefused: `log` does not end in `.jsonl`; a packed log is opened first.
         LogUnsupported: the log was written by a newer version.
-        SignersRefused: the file of allowed signers cannot be read.
+        KeyRefused: the file of allowed signers cannot be read.
         UsageError: the function was called incorrectly.
     """
     many = {"jobs": jobs, "timeout_seconds": timeout_seconds, "on_verdict": on_verdict}

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from refold.engine.errors import SessionNotFound
+from refold.engine.errors import UsageError
 from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import read_entries
 from refold.tools.delegation.subagent_dispatch import NAME, session_id_of
@@ -40,7 +40,7 @@ def load_session(log: str | os.PathLike[str], session_id: str) -> SavedSession:
     """Return the session with this id among the runs below the run of `log`.
 
     Raises:
-        SessionNotFound: no run has this id.
+        UsageError: no run has this id.
         LogError: a log cannot be read.
     """
     for parent in tree(Path(log)):
@@ -48,7 +48,10 @@ def load_session(log: str | os.PathLike[str], session_id: str) -> SavedSession:
             if session_id_of(started["run_id"]) == session_id:
                 agent = started["delegation"].get("agent", "")
                 return _saved(session_id, agent, child_path(parent, started["number"]))
-    raise SessionNotFound(session_id, os.fspath(log))
+    raise UsageError(
+        f"{os.fspath(log)}: no descendant has the session {session_id!r}; only the sessions of "
+        "subagent_dispatch's children can be read back"
+    )
 
 
 def _addressable(log: Path) -> Iterator[dict[str, Any]]:

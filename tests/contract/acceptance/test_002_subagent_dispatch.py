@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from refold.engine.errors import InvalidDefError, SessionNotFound, ToolError
+from refold.engine.errors import InvalidDefError, ToolError, UsageError
 from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
@@ -197,7 +197,7 @@ def test_062_the_session_can_be_read_back_by_its_id(agents: AgentLoader, log: Pa
         {"role": "user", "content": "look\n\nContext:\nAt a."},
         {"role": "assistant", "content": "fine"},
     )
-    with pytest.raises(SessionNotFound):
+    with pytest.raises(UsageError):
         load_session(recording.log, str(uuid.uuid4()))
 
 

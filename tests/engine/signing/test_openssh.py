@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.errors import KeyRefused, ProgramMissing, SignersRefused
+from refold.engine.errors import KeyRefused, ProgramMissing
 from refold.engine.signing.openssh import (
     Signer,
     SigningKey,
@@ -132,7 +132,7 @@ def test_a_line_that_is_none_is_refused_by_its_number(
     public = key.with_name("key.pub").read_text().strip()
     (tmp_path / "allowed").write_text(f"# people\n{line.format(key=public)}\n")
 
-    with pytest.raises(SignersRefused, match=found) as refused:
+    with pytest.raises(KeyRefused, match=found) as refused:
         signer_of(TEXT, armor, tmp_path / "allowed", NOW)
     assert refused.value.line == 2
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.errors import SessionNotFound
+from refold.engine.errors import UsageError
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
@@ -70,5 +70,5 @@ def test_children_of_other_tools_are_sealed(tmp_path: Path) -> None:
     record(program, log=log, tools=[subagent_tool()], model=ScriptedModel(["a"]))
     child = next(iter(read_entries(tmp_path / "run.1.jsonl")))
 
-    with pytest.raises(SessionNotFound, match="no descendant"):
+    with pytest.raises(UsageError, match="no descendant"):
         load_session(log, session_id_of(child.data["run_id"]))
