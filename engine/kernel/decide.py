@@ -73,10 +73,9 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
         deepest = max(0, asked if limits.max_depth is None else min(limits.max_depth, asked))
         limits = attrs.evolve(limits, max_depth=deepest)
     left = tokens_to_give(state)
-    money = _cost_to_give(state)
-    if money is not None:
+    if (money := _money(state)) is not None:
         own = delegation.limits.cost_usd if delegation.limits is not None else None
-        part = money / 1e6 if own is not None else money / 2e6
+        part = money.left(money.used, money.kept) / (1e6 if own is not None else 2e6)
         limits = attrs.evolve(limits, cost_usd=max(1e-6, min(part, own or part)))
     if left is not None:
         caps = (left, limits.model_tokens, delegation.part)
@@ -109,13 +108,10 @@ def _refusal(state: Fold | RunState, limits: Limits) -> tuple[LimitHit, str] | N
 
 def _spent(state: Fold | RunState, hit: LimitHit) -> str:
     """Return the parent's message for a budget that leaves nothing for a child."""
-    parts: tuple[float, ...] = (state.tokens_used, state.tokens_reserved, _kept_tokens(state))
-    if hit.limit == "cost_usd":
-        usage, reserved = _money(state)
-        if usage.cost_usd_micros is None:
-            return f"cost_usd: the price of an answer is not known. {_FINISH}"
-        parts = (usage.cost_usd_micros / 1e6, reserved / 1e6, _kept_cost(state) / 1e6)
-    used, held, kept = parts
+    budget = _tokens(state) if hit.limit == "model_tokens" else _money(state)
+    if budget is None or budget.used is None:
+        return f"{hit.limit}: the price of an answer is not known. {_FINISH}"
+    used, held, kept = map(budget.amount, (budget.used, budget.reserved, budget.kept))
     return (
         f"{hit.limit}: all of {hit.allowed} are used or reserved ({used} used, {held} reserved by "
         f"running children, {kept} kept for this run's own next request). {_FINISH}"
@@ -125,89 +121,80 @@ def _spent(state: Fold | RunState, hit: LimitHit) -> str:
 _FINISH: Final = "No child can be started: finish with what you have."
 
 
-def _used_up(state: Fold | RunState, scope: str) -> LimitHit | None:
-    """Return the limit of what runs spend that leaves nothing, if one does."""
-    limits, is_own = state.limits, scope == "effect"
-    if (_own_tokens_left(state) if is_own else tokens_to_give(state)) == 0:
-        used = state.tokens_used + state.tokens_reserved + (0 if is_own else _kept_tokens(state))
-        return LimitHit("model_tokens", limits.model_tokens or 0, scope, used)
-    if (_own_cost_left(state) if is_own else _cost_to_give(state)) != 0:
-        return None
-    cap, (usage, reserved) = limits.cost_usd or 0, _money(state)
-    spent, kept = usage.cost_usd_micros, 0 if is_own else _kept_cost(state)
-    used_usd = cap if spent is None else (spent + reserved + kept) / 1e6
-    return LimitHit("cost_usd", cap, scope, used_usd)
+@attrs.frozen
+class _Budget:
+    """A cap on what runs spend, in tokens or in millionths of a dollar."""
+
+    limit: str
+    cap: float
+    """As the limits have it."""
+    total: int
+    used: int | None
+    """By the run and its children; `None` if the price of an answer is not known."""
+    own: int | None
+    """By the run itself and by ended children, each at most its grant: no child took more."""
+    reserved: int
+    """By children that run."""
+    kept: int
+    """For the run's own next request."""
+
+    def left(self, used: int | None, kept: int = 0) -> int:
+        """Return what is left; nothing if a part of the cap is unknown."""
+        return 0 if used is None else max(0, self.total - used - self.reserved - kept)
+
+    def amount(self, part: int) -> float:
+        """Return a part in the unit of the cap."""
+        return part if self.limit == "model_tokens" else part / 1e6
 
 
-def tokens_left(state: Fold | RunState) -> int | None:
-    """Return the tokens that are neither used nor reserved; `None` without a cap."""
-    cap = state.limits.model_tokens
-    if cap is None:
-        return None
-    return max(0, cap - state.tokens_used - state.tokens_reserved)
-
-
-def tokens_to_give(state: Fold | RunState) -> int | None:
-    """Return the tokens available to children: the rest, less the run's own margin."""
-    left = tokens_left(state)
-    return None if left is None else max(0, left - _kept_tokens(state))
-
-
-def _kept_tokens(state: Fold | RunState) -> int:
-    return state.margin.last_tokens
-
-
-def _own_tokens_left(state: Fold | RunState) -> int | None:
-    """Return the tokens left for the run's own request: no child took more than it was granted."""
+def _tokens(state: Fold | RunState) -> _Budget | None:
     cap, own, margin = state.limits.model_tokens, state.usage, state.margin
     if cap is None:
         return None
     spent = own.input_tokens + own.output_tokens + margin.tokens
-    return max(0, cap - spent - state.tokens_reserved)
+    used, reserved, kept = state.tokens_used, state.tokens_reserved, margin.last_tokens
+    return _Budget("model_tokens", cap, cap, used, spent, reserved, kept)
+
+
+def _money(state: Fold | RunState) -> _Budget | None:
+    cap, own, margin = state.limits.cost_usd, _cost(state.usage), state.margin
+    if cap is None:
+        return None
+    spent = None if own is None else own + margin.micros
+    used, kept = _cost(state.usage.plus(state.children_usage)), margin.last.cost_usd_micros or 0
+    reserved = sum(child.cost_reserved for child in state.children)
+    return _Budget("cost_usd", cap, round(cap * 1e6), used, spent, reserved, kept)
+
+
+def _cost(usage: Usage) -> int | None:
+    """Return what was spent; `None` if the price of an answer is not known."""
+    return 0 if usage == Usage() else usage.cost_usd_micros
+
+
+def _used_up(state: Fold | RunState, scope: str) -> LimitHit | None:
+    """Return the limit of what runs spend that leaves nothing, if one does."""
+    for budget in filter(None, (_tokens(state), _money(state))):
+        used, kept = (budget.own, 0) if scope == "effect" else (budget.used, budget.kept)
+        if budget.left(used, kept) == 0:
+            taken = None if budget.used is None else budget.used + budget.reserved + kept
+            observed = budget.cap if taken is None else budget.amount(taken)
+            return LimitHit(budget.limit, budget.cap, scope, observed)
+    return None
+
+
+def tokens_left(state: Fold | RunState) -> int | None:
+    """Return the tokens that are neither used nor reserved; `None` without a cap."""
+    budget = _tokens(state)
+    return None if budget is None else budget.left(budget.used)
+
+
+def tokens_to_give(state: Fold | RunState) -> int | None:
+    """Return the tokens available to children: the rest, less the run's own margin."""
+    budget = _tokens(state)
+    return None if budget is None else budget.left(budget.used, budget.kept)
 
 
 def children_left(state: Fold | RunState) -> int | None:
     """Return how many more children may be started; `None` without a cap."""
     cap = state.limits.max_children
     return None if cap is None else max(0, cap - state.children_started)
-
-
-def cost_left(state: Fold | RunState) -> int | None:
-    """Return the unused and unreserved millionths of a dollar; `None` without a cap.
-
-    An answer without a price leaves nothing, because its part of the cap is unknown.
-    """
-    if state.limits.cost_usd is None:
-        return None
-    usage, reserved = _money(state)
-    spent = usage.cost_usd_micros
-    if spent is None and usage != Usage():
-        return 0
-    return max(0, round(state.limits.cost_usd * 1e6) - (spent or 0) - reserved)
-
-
-def _cost_to_give(state: Fold | RunState) -> int | None:
-    left = cost_left(state)
-    return None if left is None else max(0, left - _kept_cost(state))
-
-
-def _kept_cost(state: Fold | RunState) -> int:
-    return state.margin.last.cost_usd_micros or 0
-
-
-def _own_cost_left(state: Fold | RunState) -> int | None:
-    """Return the money left for the run's own request, as `_own_tokens_left` does."""
-    cap, own, margin = state.limits.cost_usd, state.usage, state.margin
-    if cap is None:
-        return None
-    spent = own.cost_usd_micros
-    if spent is None and own != Usage():
-        return 0
-    _, reserved = _money(state)
-    return max(0, round(cap * 1e6) - (spent or 0) - margin.micros - reserved)
-
-
-def _money(state: Fold | RunState) -> tuple[Usage, int]:
-    """Return the money spent, and the money reserved by children, in millionths of a dollar."""
-    reserved = sum(child.cost_reserved for child in state.children)
-    return state.usage.plus(state.children_usage), reserved

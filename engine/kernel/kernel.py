@@ -95,7 +95,6 @@ from refold.engine.ports.ports import (
     Model,
     ModelReply,
     ModelRequest,
-    Program,
     SessionPort,
     Tool,
 )
@@ -214,7 +213,7 @@ class Kernel:
         Raises:
             RefoldError: the world failed: a log that can no longer be written, a divergence.
         """
-        self.types = self._types_of(program)
+        self.types = types_of(program)
         try:
             argument = self.types.read_input(argument)
         except ValueRefused as error:  # the caller's value did fit: it is redacted, or of a log
@@ -228,7 +227,7 @@ class Kernel:
         if self.session is not None:
             if self.session.is_own:
                 self.world.seed(self.session)
-            self.session.bind(self._note_session, self.draw)
+            self.session.bind(self.ask, self.draw)
         try:
             if is_async(program):
                 result = self._execute_async(program(runs[0], argument))
@@ -268,12 +267,6 @@ class Kernel:
                 fault = Fault(code="session", message=str(error))
                 return attrs.evolve(verdict, status="failed", reason="error", error=fault)
         return verdict
-
-    def _types_of(self, program: Program) -> ProgramTypes:
-        return types_of(program)
-
-    def _note_session(self, event: Event) -> None:
-        self.ask(event)
 
     def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> ProgramResult:
         self.main = self.loop.spawn(coroutine, self.loop.root)
@@ -396,7 +389,7 @@ class Kernel:
                 try:
                     return pending.take()
                 except Exception:
-                    self.forget(pending)
+                    pending.forget()
                     raise
             if not self._advance():
                 raise asyncio.CancelledError
@@ -404,14 +397,6 @@ class Kernel:
                 self._is_told = True  # once: its clean-up may call and wait
                 self.give_up(pending)
                 raise asyncio.CancelledError
-
-    def forget(self, pending: Pending) -> None:
-        """Release a raised error, whose traceback refers to the frame that has `pending`.
-
-        The cycle would keep the objects of the program's functions on the way until the collector
-        runs; a generator among them must be closed when its function fails.
-        """
-        pending.forget()
 
     def wait_for_task(self, task: Task) -> Any:
         """Pump until `task` is done: how a plain program runs a delegation tool."""
@@ -750,7 +735,7 @@ class Kernel:
             try:
                 raise error
             finally:
-                error = None  # as in `forget`
+                error = None  # as in `Pending.forget`
         return value
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:
@@ -835,10 +820,6 @@ class Kernel:
         self.emit(returned := ToolReturned("error", error=dict(fault)), call)
         self._observe(tool.name, arguments, returned)
         raise tool_error(tool.name, fault) from None
-
-    def cancel_delegation(self, call: str) -> None:
-        """Record that a delegation tool was cancelled before it returned."""
-        self.emit(EffectCancelled("tool"), call)
 
     def sleep(self, seconds: float) -> None:
         """Wait for virtual time: how a plain program sleeps."""
@@ -949,7 +930,7 @@ class Kernel:
             refuse_handles("a child", [delegation.input, delegation.brief])
         given: dict[str, Any] = {"input": to_json(delegation.input)}
         program = given["program"] = found_program(delegation.program)
-        types = self._types_of(program if callable(program) else load_program(program))
+        types = types_of(program if callable(program) else load_program(program))
         types.read_input(given["input"])
         left = tokens_to_give(self.world.fold)
         if left is not None and _takes_what_is_left(delegation):

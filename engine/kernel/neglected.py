@@ -103,16 +103,13 @@ class Neglected:
             counts = Counter(self._left).items()
             named = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)
             yield _LEFT.format(named)
-        if any(isinstance(one, Child) for one in (value if _is_array(value) else [value])):
+        values = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(one, Child) for one in values):
             yield _HANDLE
         yield from self._bools.values()
         yield from (
             f"{count} of {_children(self._asked)} {text}: {_SHOW}" for count, text in texts if count
         )
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, list | tuple)
 
 
 def _children(count: int) -> str:

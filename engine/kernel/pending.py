@@ -48,7 +48,11 @@ class Pending:
         return self.value
 
     def forget(self) -> None:
-        """Let go of the error, and of the future that has it, too."""
+        """Let go of a raised error, whose traceback refers to the frame that has this object.
+
+        The cycle would keep the objects of the program's functions on the way until the collector
+        runs; a generator among them must be closed when its function fails.
+        """
         self.error = self.future = None
 
 

@@ -259,8 +259,8 @@ def _copy_blobs(logs: list[Prefix], new: Path) -> int:
 
 def _copy_contents(log: Path, new: Path) -> int:
     """Keep the packs with contents of files that are whole."""
-    whole = {*packs_of(log)} - {*broken_packs(log)}
-    return len([add_pack(files_of(new), pack) for pack in packs_of(log) if pack in whole])
+    broken = {*broken_packs(log)}
+    return len([add_pack(files_of(new), pack) for pack in packs_of(log) if pack not in broken])
 
 
 def _copy(source: Prefix, target: Path) -> None:

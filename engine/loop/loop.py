@@ -362,8 +362,10 @@ class Loop(asyncio.AbstractEventLoop):
         """Callbacks that this step may still run."""
         self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._ready: deque[Handle] = deque()
-        self._numbers = itertools.count(1)
-        self._hashes = itertools.count(1)
+        self.next_number = itertools.count(1).__next__
+        """Returns the next number of a timer or generator."""
+        self.next_hash = itertools.count(1).__next__
+        """Returns the next hash of a future, drawn when somebody asks for it."""
         self._eager = False
         self._foreign: dict[asyncio.Task[Any], Scope] = {}
         self._generators: dict[int, tuple[int, weakref.ref[AsyncGenerator[Any, Any]]]] = {}
@@ -497,14 +499,6 @@ class Loop(asyncio.AbstractEventLoop):
             return False
         self._ready.append(timer)
         return True
-
-    def next_number(self) -> int:
-        """Return the next number of a timer."""
-        return next(self._numbers)
-
-    def next_hash(self) -> int:
-        """Return the next hash of a future, drawn when somebody asks for it."""
-        return next(self._hashes)
 
     def scope(self) -> Scope:
         """Return the scope that the code running now belongs to; outside of steps, the root's."""

@@ -260,7 +260,7 @@ class SessionPort(Protocol):
     is_own: bool
     """False for a child's face of its parent's session: its reads are lines, not its start."""
 
-    def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
+    def bind(self, emit: Callable[[Any], object], draw: Draw, /) -> None:
         """Put every change into a log from now on, before it is made."""
 
     def check(self) -> None:

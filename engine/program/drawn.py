@@ -17,6 +17,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.parameters import texts
 from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.secret import Secret
 from refold.engine.errors import UsageError
@@ -88,16 +89,6 @@ def check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  #
     """
     if not is_so:
         raise UsageError(f"run.{call} takes {expected}; found {shown(found)}")
-
-
-def _texts(name: str, values: Any) -> tuple[str, ...]:
-    """Return what `annotate` was given as a list of texts."""
-    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
-    found = tuple(values) if is_list else ()
-    odd = [each for each in found if not isinstance(each, str)] if is_list else [values]
-    if odd:
-        check_kind("annotate", f"a list of texts, {name}=['…']", False, odd[0])  # noqa: FBT003
-    return found
 
 
 class Face:
@@ -280,7 +271,8 @@ class Face:
             UsageError: `measured` holds something other than a pointer.
         """
         check_kind("annotate", "a text, and then data", isinstance(text, str), text)
-        measured, ids = _texts("measured", measured), _texts("ids", ids)
+        measured = texts(measured, "run.annotate(measured=…)")
+        ids = texts(ids, "run.annotate(ids=…)")
         kernel, note = self._kernel, NoteAdded(text, to_json(data))
         for pointer in measured:
             check_pointer(pointer, "annotate(measured=…)")

@@ -16,6 +16,7 @@ from refold.engine.encoding.conversation import no_messages
 from refold.engine.encoding.plain import members_to_json
 from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
+from refold.engine.events.events import EffectCancelled
 from refold.engine.events.outcome import Outcome, T
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Child
@@ -149,7 +150,7 @@ class Run(_Asking):
                 self._kernel.give_up(pending)
             raise
         except Exception:
-            self._kernel.forget(pending)
+            pending.forget()
             raise
 
     def _delegated(self, tool: Tool, arguments: dict[str, Any]) -> Task:
@@ -357,7 +358,7 @@ async def _run_delegation(
     try:
         result = await tool.delegate(run, arguments)
     except asyncio.CancelledError:
-        kernel.cancel_delegation(call)
+        kernel.emit(EffectCancelled("tool"), call)
         raise
     except Exception as error:  # noqa: BLE001 - a tool's failure is data
         return kernel.end_delegation(call, tool, arguments, None, error)

@@ -111,7 +111,7 @@ class Session:
         self._failed: dict[str, tuple[ReducerFailure, ...]] = {}
         self._children: list[weakref.ref[Session]] = []
         self._clones = 0
-        self._emit: Callable[[Line], None] | None = None
+        self._emit: Callable[[Line], object] | None = None
         self.bus.subscribe(object, self._receive)
 
     def __repr__(self) -> str:
@@ -387,7 +387,7 @@ class Session:
 
     # -- the run --------------------------------------------------------------------------
 
-    def bind(self, emit: Callable[[Any], None], _draw: Draw | None = None, /) -> None:
+    def bind(self, emit: Callable[[Any], object], _draw: Draw | None = None, /) -> None:
         """Put every change into a log from now on, before it is made.
 
         Raises:

@@ -53,7 +53,7 @@ class SharedSession:
         self.session = session
         self._by = by
         self.send = send
-        self._emit: Callable[[Any], None] | None = None
+        self._emit: Callable[[Any], object] | None = None
         self._draw: Draw | None = None
 
     @property
@@ -89,7 +89,7 @@ class SharedSession:
         """
         _owners("fold")
 
-    def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
+    def bind(self, emit: Callable[[Any], object], draw: Draw, /) -> None:
         """Put every change and every read into the child's log from now on."""
         self._emit, self._draw = emit, draw
 
@@ -103,7 +103,8 @@ class SharedSession:
     def select_all(self, slice: type[S]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
         """Return the current items of a slice, oldest first; a line of the log."""
         reader = slices.reader_of(slice)
-        drawn = self._drawn(slices.name_of(slice), lambda: self._dumped(slice, reader))
+        held = self.session.select_all
+        drawn = self._drawn(slices.name_of(slice), lambda: slices.dump(slice, held(slice), reader))
         return slices.load(slice, drawn, reader)
 
     def latest(self, slice: type[S]) -> S | None:  # noqa: A002 - the word of the domain
@@ -178,9 +179,6 @@ class SharedSession:
     def digest(self) -> str:
         """Return nothing: the session's digest is in its owner's log."""
         return ""
-
-    def _dumped(self, slice: type[Any], reader: slices.Read) -> Json:  # noqa: A002 - the word of the domain
-        return slices.dump(slice, self.session.select_all(slice), reader)
 
     def _drawn(self, name: str, produce: Callable[[], Json]) -> Json:
         if self._draw is None:

@@ -621,10 +621,13 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.sleep(float("nan")), "takes a number of seconds; found float nan"),
     (
         _at_once(lambda run: run.annotate("a", measured=[3])),
-        "run.annotate takes a list of texts, m",
+        "run.annotate(measured=…): expected a list of texts",
     ),
-    (_at_once(lambda run: run.annotate("a", {}, measured="/a")), "measured=['…']; found"),
-    (_at_once(lambda run: run.annotate("a", ids=3)), "a list of texts, ids=['…']; found"),
+    (_at_once(lambda run: run.annotate("a", {}, measured="/a")), 'texts, ["/a"]; found'),
+    (
+        _at_once(lambda run: run.annotate("a", ids=3)),
+        "run.annotate(ids=…): expected a list of texts",
+    ),
     (_at_once(lambda run: run.read_text("")), "run.read_text takes the path of a file; found"),
     (_at_once(lambda run: run.read_text(b"x")), "run.read_text takes the path of a file; found"),
     (lambda run: run.delegate(_child(policy={})), "expected a refold.tools.Policy(…); found"),
