@@ -236,9 +236,9 @@ class NestedRun(Detailed, UsageError):
     """`record`, `resume`, `reexecute`, …"""
 
     _text = (
-        "refold.{function} was called inside of a program, where a replay would run it "
-        "again for real: start a child, run.delegate(refold.Delegation(…)), or call it in a "
-        "tool (@refold.tool)"
+        "refold.{function} was called inside a program, so a replay would repeat it for real. "
+        "Start a child instead, run.delegate(refold.Delegation(…)), or call it in a tool "
+        "(@refold.tool)"
     )
 
 
@@ -569,7 +569,7 @@ class SystemUnsupported(Detailed, UsageError):
 
     _text = (
         "{what} needs Linux or macOS: on Windows, use WSL. The commands that read logs work here:"
-        " refold ls, show, view, tail, why, state, export, verify, diff, compare"
+        " refold ls, show, files, why, view, export, verify, diff"
     )
 
 
@@ -965,8 +965,8 @@ class OutsideLoop(Detailed, ProgramError):
         where = f"{self.file}:{self.line}: {self.method} would leave the recorded run. "
         if self.adapter:
             return (
-                f"{where}{self.adapter} records the models and tools of an agent; what else it "
-                "opens, make a tool (@refold.tool) and call it through run.tool"
+                f"{where}{self.adapter} records the models and tools of an agent. Make everything "
+                "else that it opens a tool (@refold.tool), and call it through run.tool"
             )
         return f"{where}{self.remedy}"
 

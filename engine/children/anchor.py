@@ -130,7 +130,7 @@ def _problem(request: ChildRequest, seen: _Seen) -> str:
     """Return the problem of the logs of the child and its descendants; empty for none."""
     first, own = _header(seen.first), request.identity
     if first.get("run_id") != own.run_id or first.get("depth") != own.depth:
-        return "the log in the child's place is another run's"
+        return "the child's log belongs to a different run"
     return _too_deep(request, seen.starts)
 
 

@@ -106,7 +106,7 @@ def unpack(line: bytes) -> ChildRequest:
 
 def _tool_reference(tool: Tool) -> dict[str, Json]:
     if (why := why_unreachable(tool)) or tool.reference is None:
-        raise ToolRefused(tool.name, "a subprocess child", why)
+        raise ToolRefused(tool.name, "in a subprocess", why)
     return attrs.asdict(elsewhere(tool.reference))
 
 
@@ -121,7 +121,7 @@ def why_unreachable(tool: Tool) -> str:
     except ProgramNotFound as error:
         return str(error)
     return getattr(tool, "unreachable", "") or (
-        "another process cannot import it; define it at the top level of a module"
+        "a subprocess cannot import it; define it at module level"
     )
 
 
@@ -130,7 +130,7 @@ def why_no_session(session: Any) -> str:
     if session is None or getattr(session, "maker", None) is not None:
         return ""
     return (
-        "a subprocess child gets a session only if the session says how to make an empty one: "
+        "a subprocess child can only have a session with a factory: "
         "Session(factory=Reference(__name__, 'make_it', {}))"
     )
 
@@ -139,7 +139,7 @@ def why_no_model(model: Model) -> str:
     """Return why no other process can make a model; empty if one can."""
     if model.reference is not None:
         return ""
-    return f"model {model.name!r}: another process cannot make it; give it a `reference`"
+    return f"model {model.name!r}: a subprocess cannot create it; give it a `reference`"
 
 
 def _session(session: Any) -> Json:
@@ -167,8 +167,8 @@ def _made_session(packed: Any) -> Any:
     session = session() if callable(session) else session
     if lacking := sorted({*packed["events"]} - {*_events(session)}):
         raise UsageError(
-            f"session: what {factory.name} of {factory.source} makes has no reducer of "
-            f"{', '.join(lacking)}: have it register all, Session(factory=…)"
+            f"session: the one that {factory.name} in {factory.source} makes has no reducer for "
+            f"{', '.join(lacking)}: register all reducers there"
         )
     if getattr(session, "factory", None) is None:
         session.factory = factory  # or a child of this one, in a third process, could have none

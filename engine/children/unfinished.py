@@ -55,7 +55,7 @@ def _check_is_its(request: ChildRequest) -> None:
     parent, log = request.identity.parent, request.log or ""
     named = next(iter(read_entries(log, torn_ok=True))).data.get("parent") or {}
     if parent is not None and named.get("hash") != parent.hash:
-        raise UsageError(f"{log} is in the way: it belongs to another run; move it elsewhere")
+        raise UsageError(f"{log} belongs to a different run: move it elsewhere")
 
 
 def await_writer(log: Path, cancel: CancelSignal) -> None:

@@ -167,8 +167,8 @@ def check_number(value: float, pointer: str) -> None:
             raise NotCanonical(pointer, "a finite number", repr(value))
     elif not -(2**63) <= value < 2**63:
         bits = value.bit_length()
-        found = str(value) if bits <= _BITS_SHOWN else f"one of {bits} bits"
-        raise NotCanonical(pointer, "an integer within 64 bits, sign included", found)
+        found = str(value) if bits <= _BITS_SHOWN else f"an integer of {bits} bits"
+        raise NotCanonical(pointer, "a signed 64-bit integer", found)
 
 
 def check_key(key: Any, pointer: str) -> None:

@@ -194,7 +194,7 @@ class _Conversation:
 def no_messages(found: object) -> UsageError:
     """Return the error for `found`, passed as messages or as one of them."""
     seen = "; pass its .message" if hasattr(found, "message") else f" {found!r:.60}"
-    expected = "messages is a list of {role, content} objects"
+    expected = "messages must be a list of {role, content} objects"
     return UsageError(f"{expected}, found {type(found).__name__}{seen}")
 
 

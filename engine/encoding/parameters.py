@@ -62,4 +62,4 @@ def texts(given: Iterable[str], name: str = "") -> tuple[str, ...]:
             return tuple(sorted(found)) if isinstance(value, AbstractSet) else found
     near = f'["{given}"]' if isinstance(value, str) else '["a", "b"]'
     of = f"{name}: " if name else ""
-    raise UsageError(f"{of}expected a list of texts, {near}; found {shown(given)}")
+    raise UsageError(f"{of}expected a list of strings, {near}; found {shown(given)}")

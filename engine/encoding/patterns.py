@@ -147,13 +147,13 @@ def compiled(pattern: str) -> Pattern:
     try:
         expression = re.compile(pattern)
     except (re.error, OverflowError, RecursionError, FutureWarning) as error:
-        raise PatternRefusedError(f"no regular expression: {error}") from None
+        raise PatternRefusedError(f"not a regular expression: {error}") from None
     scan = _Scan(pattern)
     loops, choices = scan.cost()
     power = loops + 1
     line_max = min(LINE_MAX, int((STEPS_MAX * math.factorial(power) / choices) ** (1 / power)))
     if line_max < LINE_MIN:
-        raise PatternRefusedError("it repeats or chooses too often: search for less at once")
+        raise PatternRefusedError("it has too many repeats or alternatives: use a simpler pattern")
     # A top-level choice has a beginning for each branch.
     plain = _BEGINNING.match(pattern) if scan.groups[0].branches == 1 else None
     beginning = re.sub(r"\\(.)", r"\1", plain[0]) if plain else ""
@@ -228,14 +228,14 @@ class _Scan:
             kind = _GROUP.match(self.rest, self.at)
             if kind is None:
                 raise PatternRefusedError(
-                    "of the (?…) groups, only (?:…) and (?P<name>…) are taken"
+                    "of the (?…) groups, only (?:…) and (?P<name>…) are supported"
                 )
             self.at = kind.end()
         self.groups.append(_Group(start=self.at))
 
     def _repeat(self, *, once: bool = False, exact: bool = False, more: int = LINE_MAX) -> None:
         if not once and (self.atom.repeats or self.atom.branches > 1):
-            raise PatternRefusedError("a group that repeats or chooses is repeated itself")
+            raise PatternRefusedError("a group with a repeat or alternatives is itself repeated")
         if self.rest[self.at : self.at + 1] in ("?", "+"):
             self.at += 1
         if once:
@@ -249,7 +249,7 @@ class _Scan:
     def _skip(self, letter: str) -> None:
         if letter == "\\":
             if self.rest[self.at] in "123456789":
-                raise PatternRefusedError("backreferences are not taken")
+                raise PatternRefusedError("backreferences are not supported")
             self.at += 1
         elif letter == "[":
             self.at += self.rest.startswith("^", self.at)

@@ -44,7 +44,7 @@ def problem_of(schema: Mapping[str, Any]) -> str:
     except _Wrong as error:
         return str(error)
     except RecursionError:
-        return "it has too many levels"
+        return "it is nested too deeply"
     return ""
 
 
@@ -62,7 +62,7 @@ def _error_of(schema: Mapping[str, Any], value: Json) -> jsonschema.ValidationEr
 
     def follow(validator: Any, reference: str, value: Any, schema: Any) -> Any:
         if next(left, None) is None:
-            raise _Wrong(f"a value for which more than {REFERENCES_MAX} references are followed")
+            raise _Wrong(f"checking the value follows more than {REFERENCES_MAX} references")
         return _FOLLOW(validator, reference, value, schema)
 
     registry: Registry[Any] = Registry()  # an empty one fetches nothing
@@ -74,7 +74,7 @@ def _error_of(schema: Mapping[str, Any], value: Json) -> jsonschema.ValidationEr
             kind(schema, registry=registry).iter_errors(value), None
         )
     except RecursionError:
-        raise _Wrong("it refers to itself for the same value, or has too many levels") from None
+        raise _Wrong("it refers to itself endlessly, or is nested too deeply") from None
     return found
 
 
@@ -88,7 +88,7 @@ def _fits_pattern(
         return
     found = compiled(pattern)
     if len(value) > found.line_max:
-        message = f"a text of {len(value)} characters, where a pattern takes {found.line_max}"
+        message = f"a string of {len(value)} characters, but its pattern can check {found.line_max}"
         yield jsonschema.ValidationError(message)
     elif found.expression.search(value) is None:
         yield jsonschema.ValidationError(f"{value!r:.200} does not match {pattern!r}")
@@ -97,7 +97,7 @@ def _fits_pattern(
 def _objects(value: Json, level: int = 0) -> Iterator[Mapping[str, Any]]:
     """Yield each object of a schema, whether it is a schema itself or not."""
     if level > LEVELS_MAX:
-        raise _Wrong(f"more than {LEVELS_MAX} levels")
+        raise _Wrong(f"it is nested more than {LEVELS_MAX} levels deep")
     if isinstance(value, Mapping):
         yield value
     parts = value.values() if isinstance(value, Mapping) else value
@@ -108,9 +108,9 @@ def _objects(value: Json, level: int = 0) -> Iterator[Mapping[str, Any]]:
 def _check(part: Mapping[str, Any], root: Mapping[str, Any]) -> None:
     for name in _REFUSED:
         if name in part:
-            raise _Wrong(f"{name} is not taken")
+            raise _Wrong(f"{name} is not supported")
     if "$id" in part and part is not root:
-        raise _Wrong("$id is not taken within a schema")
+        raise _Wrong("$id is only supported at the top of a schema")
     if isinstance(pattern := part.get("pattern"), str):
         try:
             compiled(pattern)
@@ -123,11 +123,13 @@ def _check(part: Mapping[str, Any], root: Mapping[str, Any]) -> None:
 def _check_place(reference: str, root: Any) -> None:
     """Refuse a reference to another document, or to nothing."""
     if not (reference == "#" or reference[:2] == "#/"):
-        raise _Wrong(f"$ref {reference!r:.60}: expected a place of its own, '#' or '#/…'")
+        raise _Wrong(
+            f"$ref {reference!r:.60}: expected a reference within the schema, '#' or '#/…'"
+        )
     found = root
     for step in reference[2:].split("/") if reference != "#" else ():
         key = unescaped(step)
         try:
             found = found[int(key)] if isinstance(found, list) else found[key]
         except (LookupError, TypeError, ValueError):
-            raise _Wrong(f"$ref {reference!r:.60} leads nowhere") from None
+            raise _Wrong(f"$ref {reference!r:.60} refers to nothing") from None

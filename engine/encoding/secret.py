@@ -81,8 +81,8 @@ def refuse_handles(what: str, value: Any) -> None:
     """Raise UsageError if a handle, or the text of one, is in what models or children are given."""
     if handles := handles_in(value):
         raise UsageError(
-            f"{what} was given the handle run.secret({handles[0][1]!r}): only tools are given the "
-            "value of a secret; a child asks for it itself, by its run.secret"
+            f"{what} was given the handle run.secret({handles[0][1]!r}), but only tools receive "
+            "the value of a secret. A child can call its own run.secret"
         )
 
 

@@ -226,7 +226,7 @@ def _tuple(arguments: tuple[Any, ...], place: _Place, make: Any = None) -> Shape
 def _mapping(arguments: tuple[Any, ...], place: _Place) -> Shape:
     if strip(arguments[0]) is not str:
         raise place.refuse(
-            f"keys of a JSON object are text, not {name_of(arguments[0])}: dict[str, …]"
+            f"keys of a JSON object must be strings, not {name_of(arguments[0])}: use dict[str, …]"
         )
     item = _shape(arguments[1], place.inner("[…]"))
     schema: dict[str, Any] = {"type": "object"}
@@ -244,7 +244,7 @@ def _mapping(arguments: tuple[Any, ...], place: _Place) -> Shape:
 def _set(kind: Any, argument: Any, place: _Place) -> Shape:
     item = _shape(argument, place.inner("[]"))
     if len(item.kinds) != 1 or not item.kinds <= _SET_ITEMS:
-        raise place.refuse("a set holds text or integers only: use a list")
+        raise place.refuse("a set can only hold strings or integers: use a list")
     return _array(item, strict.unique(item.read, kind), typed=True, uniqueItems=True)
 
 
@@ -253,7 +253,9 @@ def _listed(meanings: list[tuple[Any, Any]], place: _Place, *, typed: bool) -> S
     values = tuple(value for value, _ in meanings)
     for value in values:
         if type(value) not in _LISTABLE:
-            raise place.refuse(f"{value!r:.60} is not text, integer, boolean or None: list those")
+            raise place.refuse(
+                f"{value!r:.60} cannot be listed: use a string, integer, boolean or None"
+            )
     return Shape(
         schema={"enum": list(values)},
         kinds=frozenset(JSON_KINDS[type(value)] for value in values),
@@ -319,7 +321,7 @@ def _resolved(kind: type, place: _Place) -> dict[str, Any]:
     if bare := [name for name in names if name not in hints]:
         raise place.refuse(f"{kind.__name__}.{bare[0]} has no type: annotate it")
     if any(isinstance(hint, dataclasses.InitVar) for hint in hints.values()):
-        raise place.refuse(f"{kind.__name__} has an InitVar, which is not kept: use a field")
+        raise place.refuse(f"{kind.__name__} has an InitVar, whose value is lost: use a field")
     return hints
 
 

@@ -50,12 +50,12 @@ def _unknown(name: str, known: Iterable[str], kind: type | None) -> NotCanonical
     Or with the subclass of `kind` that has it, for a value that was one.
     """
     names = tuple(known)
-    known_names = f"one of {', '.join(names)}" if names else "no member at all"
+    known_names = f"one of {', '.join(names)}" if names else "no members"
     below: list[type] = kind.__subclasses__() if kind is not None else []
     more = nearest(name, names)
     for each in below:
         if kind is not None and name in (hints.field_names(each) or ()):
-            more += f", a field of the subclass {each.__qualname__}: a value crosses as the "
+            more += f", a field of the subclass {each.__qualname__}, but the value is read as the "
             more += f"annotated {kind.__name__}"
     return NotCanonical(join("", name), known_names, f"the unknown name {name!r}{more}")
 
@@ -199,7 +199,7 @@ def duration(value: Json) -> dt.timedelta:
     try:
         return dt.timedelta(seconds=number(value))
     except (OverflowError, ValueError):
-        raise NotCanonical("", "seconds of a duration", _describe(value)) from None
+        raise NotCanonical("", "a duration in seconds", _describe(value)) from None
 
 
 def unchanged(value: Json) -> Json:
@@ -247,7 +247,7 @@ def unique(item: Hook, make: Callable[[list[Any]], Any]) -> Hook:
         items = items_of(value)
         result = make(items)
         if len(result) != len(items):
-            raise NotCanonical("", "items that all differ", _describe(value))
+            raise NotCanonical("", "unique items", _describe(value))
         return result
 
     return read

@@ -1033,7 +1033,7 @@ class Kernel:
             self._check_child("join", child)
         self._neglected.mark_awaited(*children)
         if first and not children:
-            raise UsageError("run.join_first() was given no child, and would wait for ever")
+            raise UsageError("run.join_first() needs at least one child")
         pending = Pending("", "join", "")
         join = Join(children, first, pending)
         if not children or join.is_settled():
@@ -1067,7 +1067,9 @@ class Kernel:
         if child.starter is not self.identity:
             what = f"run.{call} takes children of the same run"
             started = child.run_id or f"the rejected child {child.call}"
-            raise UsageError(f"{what}; a different run started {started}, and has to {call} it")
+            raise UsageError(
+                f"{what}; {started} was started by a different run, which must {call} it"
+            )
 
     def _child_finished(self, call: str, outcome: Outcome) -> None:
         child = self.children.pop(call, None)

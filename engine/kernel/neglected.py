@@ -21,7 +21,8 @@ from refold.engine.kernel.unawaited import Slip, place_of
 _FIELDS: Final = tuple(field.name for field in attrs.fields(Outcome))
 _ALWAYS_TRUE: Final = "an Outcome is always true: use outcome.ok, or `is not None`"
 _HANDLE: Final = (
-    "the program returned what run.start gave: return `(await run.join(child))[0].result()`"
+    "the program returned a child instead of its result: return "
+    "`(await run.join(child))[0].result()`"
 )
 _LEFT: Final = "cancelled when the program returned: {}. Await the task of a call, or cancel it"
 _SHOW: Final = "refold show LOG --failed"
@@ -94,7 +95,7 @@ class Neglected:
         was = "were" if alone > 1 else "was"
         texts = [
             (unread, "did not complete, and nobody read status, error or result()"),
-            (alone, f"{was} never joined: what still ran was cancelled"),
+            (alone, f"{was} never joined: those still running were cancelled"),
         ]
         if cut := len(self._cut):
             text = f"{cut} of {_children(self._asked)} returned an answer that its provider cut off"

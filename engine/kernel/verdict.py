@@ -261,7 +261,7 @@ def spinning(loop: Loop) -> Verdict:
 def unending(loop: Loop) -> str:
     """Return the message about tasks that ignore their cancellation; names the first (§9.4)."""
     running = _tasks(itertools.islice(loop.unfinished, _TASKS_NAMED), is_librarys)
-    advice = "Let asyncio.CancelledError pass there"
+    advice = "Do not suppress asyncio.CancelledError there"
     return f"the program did not end when it was cancelled: {running}. {advice}"
 
 

@@ -105,8 +105,8 @@ def encode_data(
             least = smaller
             whole = escape_tags(encode(externalised(data, put, least)))
     if len(whole) > bytes_max:
-        apart = f"texts of {least} and more not counted, which are kept apart"
-        expected = f"data of at most {bytes_max} bytes in one entry, {apart}"
+        apart = f"strings of {least} bytes or more are stored separately, and not counted"
+        expected = f"at most {bytes_max} bytes of data in one entry ({apart})"
         raise NotCanonical("", expected, f"{len(whole)} bytes")
     return whole
 

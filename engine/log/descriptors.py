@@ -60,7 +60,7 @@ def flock(descriptor: int, *, shared: bool = False, waits: bool = False) -> None
         OSError: the file system or the operating system has no locks.
     """
     if not LOCKS:
-        raise OSError(0, "this operating system has none")
+        raise OSError(0, "this operating system has no file locks")
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     fcntl.flock(descriptor, kind if waits else kind | fcntl.LOCK_NB)
 

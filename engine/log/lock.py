@@ -32,7 +32,7 @@ def lock(descriptor: int, path: Path, *, waits: bool = False) -> None:
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
     except OSError as error:  # ENOLCK and the like, of network file systems
-        why = f"its file system takes no lock ({error.strerror}): put it on another"
+        why = f"its file system does not support locks ({error.strerror}): use a different one"
         raise LogNameRefused(str(path), why) from None
 
 

@@ -75,7 +75,9 @@ def check_root(path: Path) -> None:
     """
     stem = _stem(path)
     if _NUMBERS.search(stem):
-        why = "a root's name may not end in a number: that is how its children are named"
+        why = (
+            "the name of a root log must not end in a number, because children are named like that"
+        )
         raise LogNameRefused(str(path), f"{why}; try {_NUMBERS.sub('', stem) or 'run'}{SUFFIX}")
 
 

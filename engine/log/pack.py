@@ -81,10 +81,10 @@ def pack(
     open_log(top).close()
     if not _may_be_packed(top.name):
         raise LogNameRefused(
-            str(top), "in a packed file, names are printable and begin with no dot: rename it"
+            str(top), "to be packed, its name must be printable and must not begin with a dot"
         )
     if packed.suffix != PACKED_SUFFIX:
-        raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
+        raise LogNameRefused(str(packed), f"a packed log's name must end in {PACKED_SUFFIX}")
     parts = _parts(top)
     if objects is not None:
         parts += objects_beside(top, objects)
@@ -128,13 +128,13 @@ def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
     """Raise UsageError for what `opened` would refuse, before anything is written."""
     if len(parts) > FILES_MAX:
         raise UsageError(
-            f"{top}: a packed file holds {FILES_MAX} files, and these are {len(parts)}"
+            f"{top}: a packed log can have at most {FILES_MAX} files; found {len(parts)}"
         )
     sizes = {name: path.stat().st_size for path, name in parts}
     if (total := sum(sizes.values())) > UNPACKED_MAX:
         most = max(sizes, key=sizes.__getitem__)
         raise UsageError(
-            f"{top}: a packed file holds at most {UNPACKED_MAX} bytes; found {total}, "
+            f"{top}: a packed log can have at most {UNPACKED_MAX} bytes; found {total}, "
             f"{sizes[most]} of them in {most}; if that file is damaged, `refold verify` shows "
             "it"
         )
@@ -185,13 +185,13 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
             _refuse_more(path, archive)
             size = sum(each.file_size for each in archive.infolist())
             if size > UNPACKED_MAX:
-                raise _refused(path, f"more than {UNPACKED_MAX} bytes, {size}")
+                raise _refused(path, f"{size} bytes, more than {UNPACKED_MAX}")
             folder = stack.enter_context(temporary(size))
             for name in names:
                 with archive.open(name) as source:
                     _extract(source, folder / name)
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError) as error:
-        raise _refused(path, f"no whole archive ({error!s:.100})") from None
+        raise _refused(path, f"not a complete archive ({error!s:.100})") from None
     return folder / top
 
 
@@ -253,7 +253,7 @@ def _refuse_more(path: Path, archive: "zipfile.ZipFile") -> None:
         file.seek(-_END_BYTES, os.SEEK_END)
         end = file.read()
     if not (end.startswith(b"PK\5\6") and end.endswith(b"\0\0")):
-        raise _refused(path, "bytes behind its end")
+        raise _refused(path, "bytes after its end")
     if archive.infolist()[0].header_offset:
         raise _refused(path, "bytes before its beginning")
 

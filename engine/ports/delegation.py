@@ -121,10 +121,10 @@ def _refused(name: str, expected: str, value: object) -> UsageError:
 
 
 _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
-    ("program", Callable | Reference | str, "a function, or a text: module:name, file.py:name"),
-    ("brief", str, "a text"),
-    ("agent", str, "a text"),
-    ("tool", str, "a text"),
+    ("program", Callable | Reference | str, "a function, or a string: module:name, file.py:name"),
+    ("brief", str, "a string"),
+    ("agent", str, "a string"),
+    ("tool", str, "a string"),
     ("tools", Iterable | None, "a list of names"),
     ("levels", int | None, "a number of levels"),
     ("limits", Limits | None, "refold.Limits(max_depth=…)"),

@@ -31,7 +31,9 @@ def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
         UsageError: the question is not a text, or its schema is not a JSON schema.
     """
     if not isinstance(question, str):
-        raise UsageError(f"a question is a text, found {type(question).__name__} {question!r:.60}")
+        raise UsageError(
+            f"a question must be a string; found {type(question).__name__} {question!r:.60}"
+        )
     if schema is None or schema == APPROVAL:
         return
     from refold.engine.encoding.schemas import problem_of  # noqa: PLC0415 - only where a schema is given

@@ -229,8 +229,8 @@ def _source_elsewhere(reference: dict[str, Any]) -> str:
     if source is None:
         raise ProgramNotFound(
             f"__main__:{reference['name']}",
-            "what runs here as __main__ has no file that another process could import; put it into "
-            "a module, and refer to that: Reference('package.module', name)",
+            "__main__ has no file that a subprocess could import; put the code into a module, and "
+            "refer to it there: Reference('package.module', name)",
         )
     return source
 

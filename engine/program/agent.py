@@ -201,12 +201,12 @@ def read_input(value: Json) -> AgentInput:
         given: Any = reader_of(_Given)(plain)
         own = given.pop("agent", {})
         problems = [
-            f"/agent/parameters/{name}: expected a model's parameter, found a name of the loop"
+            f"/agent/parameters/{name}: expected a parameter of the model, found a reserved name"
             for name in _RESERVED
             if name in own.get("parameters", {})
         ]
         if not given.get("task", "").strip():
-            problems.append("/task: expected what is to be done, found nothing")
+            problems.append("/task: expected the task as a string, found nothing")
     except Exception as error:  # noqa: BLE001 - what a reader raises is explained
         found = problems_of(error)
         problems = [

@@ -51,7 +51,7 @@ def _text_of(path: str) -> Json:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        said = f"{error.reason}; {path} is no UTF-8 text: read it in a tool"
+        said = f"{error.reason}; {path} is not UTF-8 text: read it in a tool"
         return {"error": {"at": error.start, "message": said}}
     except OSError as error:
         code = errno.errorcode.get(error.errno or 0, "EIO")
@@ -66,7 +66,7 @@ def _variable(name: str) -> Json:
     try:
         os.fsencode(value or "").decode()
     except UnicodeDecodeError as error:
-        return {"error": {"at": error.start, "message": f"the variable {name} is no UTF-8 text"}}
+        return {"error": {"at": error.start, "message": f"the variable {name} is not UTF-8 text"}}
     return value
 
 
@@ -243,7 +243,7 @@ class Face:
         were. A marker is not a call: it takes no ordinal, and one that the program no longer asks
         for is ignored (CONTRACT.md §9.8).
         """
-        check_kind("patched", "a text", isinstance(marker, str), marker)
+        check_kind("patched", "a string", isinstance(marker, str), marker)
         self._kernel.check_inside()
         found = self._patches.get(marker)
         if found is None:
@@ -270,7 +270,7 @@ class Face:
             NotCanonical: `data` cannot be held by a log.
             UsageError: `measured` holds something other than a pointer.
         """
-        check_kind("annotate", "a text, and then data", isinstance(text, str), text)
+        check_kind("annotate", "a string, and then data", isinstance(text, str), text)
         measured = texts(measured, "run.annotate(measured=…)")
         ids = texts(ids, "run.annotate(ids=…)")
         kernel, note = self._kernel, NoteAdded(text, to_json(data))

@@ -138,7 +138,7 @@ class _Attended:
         outcome = failed(
             status,
             code,
-            f"{message}; it never yielded, and its thread was abandoned",
+            f"{message}; it never awaited anything, so its thread was abandoned",
             duration_ms=round((time.monotonic() - self._began) * 1000),
             child=ChildRef(run=self._request.identity.run_id, head=head, events=entries),
         )

@@ -151,7 +151,7 @@ _ENDS: Final[dict[How, tuple[Status, str, str]]] = {
     "timed_out": ("timed_out", "timeout_seconds", "no end within {seconds:g} s"),
     "cancelled": ("cancelled", "cancelled", "cancelled by its parent"),
     "spawn_failed": ("failed", "spawn_failed", "{ended.error}"),
-    "lost": ("failed", "node_lost", "lost, and nothing of it is run again: {ended.error}"),
+    "lost": ("failed", "node_lost", "its node was lost, and it is not run again: {ended.error}"),
     "frame_overflow": (
         "limit",
         "frame_bytes",

@@ -99,7 +99,7 @@ class RayRunner(InSubprocess):
         if log is None:
             return outcome_of_error(UsageError("a child run needs a place for its log"))
         if _marker(log).exists():
-            message = "its run was cut off, and what it did after the end of this log is not known"
+            message = "its node was lost, and nothing is known of it after the end of its log"
             return anchored(failed("failed", "node_lost", message), request)
         if request.resume is None and os.path.lexists(log):
             return outcome_of_error(LogExists(str(log)))

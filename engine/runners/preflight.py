@@ -65,7 +65,7 @@ def _missing(request: RunRequest, children: Children) -> Iterator[str]:
             yield f"tool {each!r}: {_known(each, request.tools)}"
     for file in children.files:
         if not Path(file).is_file():
-            yield f"file {file}: there is none"
+            yield f"file {file}: no such file"
     if getattr(runner, "needs_references", False):
         yield from _unreachable(request, children)
 
@@ -108,4 +108,4 @@ def _offered(request: RunRequest) -> Mapping[str, Tool]:
 def _known(name: str, known: Mapping[str, object]) -> str:
     names = sorted(filter(None, known))
     listed = ", ".join(names) or "none"
-    return f"there is none of that name{nearest(name, names)} (there are: {listed})"
+    return f"not found{nearest(name, names)} (known: {listed})"

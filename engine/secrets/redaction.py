@@ -60,12 +60,14 @@ def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     given: object = paths
     if not isinstance(given, Mapping):
         found = type(given).__name__
-        raise UsageError(f"Redaction(paths=…): expected a dict by tool:NAME, …; found {found}")
+        raise UsageError(
+            f"Redaction(paths=…): expected a dict with keys such as tool:NAME; found {found}"
+        )
     read = {key: _texts(pointers) for key, pointers in paths.items()}
     for key, pointers in read.items():
         if not _SELECTOR.fullmatch(key):
             raise UsageError(
-                f"Redaction(paths={{{key!r}: …}}): expected tool:NAME, model:NAME, run"
+                f"Redaction(paths={{{key!r}: …}}): expected tool:NAME, model:NAME or run"
             )
         for pointer in pointers:
             check_pointer(pointer, f"Redaction(paths={{{key!r}: …}})")

@@ -121,7 +121,7 @@ class Vault:
             value = self.value(name)
             if value is None:
                 advice = f"set the variable, or record(secrets={{{name!r}: …}})"
-                return arguments, f"no secret {name}: {advice}"
+                return arguments, f"no value for the secret {name}: {advice}"
             if len(value) < LENGTH_MIN:
                 return arguments, _too_short(name)
             arguments = put(arguments, pointer, value)

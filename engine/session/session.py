@@ -409,7 +409,7 @@ class Session:
     def _check_free(self) -> None:
         if self._emit is not None:
             raise UsageError(
-                f"session {self.id!r} is bound to a run already: give this one a clone"
+                f"session {self.id!r} is already used by another run: pass a clone of it"
             )
 
     def unbind(self) -> None:

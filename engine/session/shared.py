@@ -133,7 +133,7 @@ class SharedSession:
             UsageError: the child's run has ended.
         """
         if self._emit is None:
-            raise UsageError("a shared session is used outside the run of its child")
+            raise UsageError("a shared session can only be used while its child runs")
         name, data = slices.name_of(type(event)), self.session.data_of(event)
         self._emit(SessionChanged(name, data))
         if self.send is not None:
@@ -182,5 +182,5 @@ class SharedSession:
 
     def _drawn(self, name: str, produce: Callable[[], Json]) -> Json:
         if self._draw is None:
-            raise UsageError("a shared session is used outside the run of its child")
+            raise UsageError("a shared session can only be used while its child runs")
         return self._draw("session", name, produce)

@@ -40,7 +40,7 @@ def reader_of(kind: type) -> Read:
         SliceRefused: the class is not an attrs class or dataclass, or its types cannot be resolved.
     """
     if field_names(kind) is None:
-        raise SliceRefused(name_of(kind), "no attrs class and no dataclass")
+        raise SliceRefused(name_of(kind), "not an attrs class or a dataclass")
     try:
         return shapes.shape_of(kind, tool="", where="its fields").read
     except ToolRefused as error:

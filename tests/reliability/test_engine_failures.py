@@ -149,7 +149,7 @@ def test_a_resume_with_a_childs_log_in_its_way(tmp_path: Path, program: Any) -> 
 
     error = _ended(lambda: refold.resume(log, program, tools=[look]))
 
-    assert "is in the way" in str(error)
+    assert "belongs to a different run" in str(error)
 
 
 @pytest.mark.parametrize("program", [plain_deaf, async_deaf])

@@ -173,7 +173,7 @@ def test_a_run_that_does_not_verify_is_not_made(log: Path, url: str, tmp_path: P
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
-        (lambda lines: lines[:-1], "expected an end of every log, found a log without one"),
+        (lambda lines: lines[:-1], "expected only complete logs, found an incomplete one"),
         (lambda lines: lines[:1] + lines[2:], "expected seq 1, found .*"),
     ],
     ids=["without its end", "without an entry"],

@@ -200,7 +200,7 @@ def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
         return f"the files of {run!a:.80}, each once", f"the files of {names[0]!a:.80}"
     odd = odd_name(list(dict.fromkeys(map(_whose, names))))
     if odd is not None:
-        return "names that the files of a run have", f"{odd!a:.80}"
+        return "names of a run's files", f"{odd!a:.80}"
     for file in found.files:
         is_size = type(file.size) is int and file.size >= ("/" not in file.name)  # no log is empty
         if not is_size or -(-file.size // PIECE) != len(file.pieces):

@@ -173,7 +173,7 @@ def _verify(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
         first = report.damage[0]
         raise StoreDamaged(url, first.expected, f"{first.what}: {first.found}")
     if not report.complete:  # no head makes up for an end: the manifest's is the store's own word
-        raise StoreDamaged(url, "an end of every log", "a log without one")
+        raise StoreDamaged(url, "only complete logs", "an incomplete one")
     if report.head != manifest.head:
         raise StoreDamaged(url, f"the head {manifest.head}", report.head)
 
@@ -220,8 +220,8 @@ def _download(piece: Piece, place: ObjectStore) -> int:
         return 0
     content = place.get(piece.key, piece.size)
     if content is None or not piece.is_content(content):
-        expected = f"{piece.size} bytes of {piece.path.name}, by this sha256"
-        found = "none" if content is None else f"{len(content)} bytes, by another"
+        expected = f"{piece.size} bytes of {piece.path.name} with this sha256"
+        found = "none" if content is None else f"{len(content)} bytes with a different one"
         raise StoreDamaged(f"{place.url}/{piece.key}", expected, found)
     with piece.path.open("r+b") as file:
         file.seek(piece.offset)

@@ -117,8 +117,8 @@ def test_an_odd_number_beside_a_null_is_refused_as_the_exact_walk_refuses_it(val
         ({"a": None, "b": {"c": float("nan")}}, "/b/c", "a finite number"),
         ({"null": None, "b": float("-inf")}, "/b", "a finite number"),
         ({"a": float("-inf")}, "/a", "a finite number"),
-        ({"a": 2**63}, "/a", "an integer within 64 bits, sign included"),
-        ({"a": [-(2**63) - 1]}, "/a/0", "an integer within 64 bits, sign included"),
+        ({"a": 2**63}, "/a", "a signed 64-bit integer"),
+        ({"a": [-(2**63) - 1]}, "/a/0", "a signed 64-bit integer"),
         ({"a/b": {"~": "\ud800"}}, "/a~1b/~0", "text without lone surrogates"),
         ({"a": {1: 2}}, "/a", "string keys"),
         (nested(DEPTH_MAX + 1), "/0" * DEPTH_MAX, f"at most {DEPTH_MAX} levels of nesting"),
@@ -138,9 +138,9 @@ def test_what_a_log_cannot_hold_exactly_is_refused(value: Any, pointer: str, exp
 
 def test_an_integer_that_is_too_wide_is_shown() -> None:
     """An unsigned one of 64 bits needs 65 with its sign; one of many digits is told by its size."""
-    with pytest.raises(NotCanonical, match="sign included, found 18446744073709551615"):
+    with pytest.raises(NotCanonical, match="a signed 64-bit integer, found 18446744073709551615"):
         encode(2**64 - 1)
-    with pytest.raises(NotCanonical, match="found one of 5001 bits"):
+    with pytest.raises(NotCanonical, match="found an integer of 5001 bits"):
         encode(2**5000)
 
 

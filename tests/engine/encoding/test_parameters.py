@@ -71,7 +71,7 @@ TEXTS: list[Callable[[Any], object]] = [
 @pytest.mark.parametrize("given", ["look", ["look", 3], {"look": 1}, 3])
 def test_texts_are_a_list_of_texts(make: Callable[[Any], object], given: Any) -> None:
     """One text would be read as its letters."""
-    with pytest.raises(refold.UsageError, match="expected a list of texts, "):
+    with pytest.raises(refold.UsageError, match="expected a list of strings, "):
         make(given)
 
 
@@ -157,5 +157,5 @@ def test_the_traceback_of_a_wrong_call_has_no_line_from_inside(call: Callable[[]
 )
 def test_texts_are_not_a_text(setting: Callable[[Any], Any], given: Any) -> None:
     """Its letters would be taken for names."""
-    with pytest.raises(refold.UsageError, match="expected a list of texts"):
+    with pytest.raises(refold.UsageError, match="expected a list of strings"):
         setting(given)

@@ -185,7 +185,7 @@ def test_a_handle_is_refused_where_no_value_takes_its_place(tmp_path: Path) -> N
     )  # fmt: skip
 
     asked_model, asked_tool, result = recording.output
-    assert "only tools are given the value" in asked_model
+    assert "only tools receive the value" in asked_model
     assert "pass it in a list" in asked_tool
     assert result == [12]
 

@@ -136,7 +136,7 @@ def test_what_was_written_is_read_back_equal(hint: Any, value: Any) -> None:
         (dict[str, int], [["a", 1]], "expected an object, found array of 1"),
         (tuple[int, int], [1], "expected an array of 2, found array of 1"),
         (tuple[str, str], "ab", "expected an array, found string 'ab'"),
-        (set[int], [1, 1], "expected items that all differ, found array of 2"),
+        (set[int], [1, 1], "expected unique items, found array of 2"),
         (Literal[1], True, "expected one of 1, found boolean True"),
         (Literal[1], 1.0, "expected one of 1, found number 1.0"),
         (Color, "blue", "expected one of 'red', found string 'blue'"),
@@ -147,7 +147,7 @@ def test_what_was_written_is_read_back_equal(hint: Any, value: Any) -> None:
         (dt.date, "20260101", "expected an ISO 8601 date"),
         (dt.datetime, "2026-01-01", "expected an ISO 8601 date and time"),
         (dt.datetime, "2026-01-01T00:00:00\n", "expected an ISO 8601 date and time"),
-        (dt.timedelta, 1e300, "expected seconds of a duration"),
+        (dt.timedelta, 1e300, "expected a duration in seconds"),
         (Decimal, "NaN", "expected a decimal number as text"),
         (int | None, "1", "expected int or None, found string '1'"),
     ],
@@ -265,6 +265,6 @@ def test_a_member_of_a_subclass_says_what_crosses() -> None:
 
     (problem,) = problems_of(caught.value)
     assert problem.found == (
-        "the unknown name 'until', a field of the subclass Urgent: a value crosses as the "
+        "the unknown name 'until', a field of the subclass Urgent, but the value is read as the "
         "annotated Ticket"
     )

@@ -69,8 +69,8 @@ def plain(run: Any, _: Any) -> Any:
     [
         (reads_outputs, "3 of 3 subagents did not complete, and nobody read status, error or"),
         (reads_none, "1 of 1 subagent did not complete, and nobody read status, error or"),
-        (joins_none, "2 of 2 subagents were never joined: what still ran was cancelled"),
-        (joins_one, "1 of 2 subagents was never joined: what still ran was cancelled"),
+        (joins_none, "2 of 2 subagents were never joined: those still running were cancelled"),
+        (joins_one, "1 of 2 subagents was never joined: those still running were cancelled"),
         (plain, "1 of 1 subagent did not complete, and nobody read status, error or"),
     ],
 )
@@ -232,7 +232,7 @@ def test_who_returns_a_handle_is_told(tmp_path: Path, program: Any) -> None:
     recording = refold.record(program, log=tmp_path / "a.jsonl", check=False)
 
     assert recording.status == "completed"
-    assert "the program returned what run.start gave" in recording.warnings[0]
+    assert "the program returned a child instead of its result" in recording.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def test_of_data_that_fit_into_no_line_smaller_strings_are_put_elsewhere_too(
 
 def test_what_fits_into_no_line_even_so_is_refused() -> None:
     """Many small things are no text that could be kept apart."""
-    with pytest.raises(NotCanonical, match="of 1024 and more"):
+    with pytest.raises(NotCanonical, match="of 1024 bytes or more"):
         encode_data({"rows": ["x" * 1023] * 1100})
-    with pytest.raises(NotCanonical, match="of 32768 and more"):
+    with pytest.raises(NotCanonical, match="of 32768 bytes or more"):
         encode_data({"rows": ["x" * 2000] * 600}, is_crowded=False)
 
 

@@ -177,7 +177,7 @@ def test_a_bomb_is_refused(tree: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     monkeypatch.setenv("TMPDIR", "set")
 
-    with pytest.raises(LogUnsupported, match="more than 41000 bytes"), opened(packed):
+    with pytest.raises(LogUnsupported, match="bytes, more than 41000"), opened(packed):
         pass
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_packed_that_is_not_opened(
     """It says how much it is and what the most of it is, and writes nothing."""
     monkeypatch.setattr(packing, name, most)
 
-    with pytest.raises(UsageError, match=f"holds (at most )?{most} {said}"):
+    with pytest.raises(UsageError, match=f"can have at most {most} {said}"):
         pack(tree, tmp_path / "report.refold")
 
     assert not [each for each in tmp_path.iterdir() if "report" in each.name]
@@ -211,7 +211,7 @@ def test_a_bomb_of_five_megabytes_costs_nothing(tmp_path: Path) -> None:
                     file.write(zeros)
     free, began = shutil.disk_usage(tmp_path).free, time.process_time()
 
-    with pytest.raises(LogUnsupported, match=f"more than {packing.UNPACKED_MAX} bytes"):
+    with pytest.raises(LogUnsupported, match=f"bytes, more than {packing.UNPACKED_MAX}"):
         opened(packed).__enter__()
 
     assert time.process_time() - began < 1
@@ -324,7 +324,7 @@ def test_what_is_named_like_an_archive_and_is_none_is_refused(
     log = make_log(2)
     named = log.rename(log.with_suffix(".refold"))
 
-    with pytest.raises(LogUnsupported, match="no whole archive"), opened(named):
+    with pytest.raises(LogUnsupported, match="not a complete archive"), opened(named):
         pass
 
 
@@ -336,7 +336,7 @@ def test_an_archive_with_anything_around_it_is_refused(tree: Path, tmp_path: Pat
 
     for more in (whole + b"hello", whole + bytes(22), comment, whole[:-1] + b"\1", whole + whole):
         packed.write_bytes(more)
-        with pytest.raises(LogUnsupported, match=r"bytes be(hind|fore) its"), opened(packed):
+        with pytest.raises(LogUnsupported, match=r"bytes (after|before) its"), opened(packed):
             pass
 
 

@@ -85,5 +85,7 @@ def test_what_a_record_lists_and_nobody_would_take_is_left_out_and_said() -> Non
 
     assert rules == VolatileRules(["model:*/parameters/user"], ["[0-9]+"])
     assert len(notes) == 3
-    assert "'(a+)+b' is not used: a group that repeats or chooses is repeated itself" in notes[0]
+    assert (
+        "'(a+)+b' is not used: a group with a repeat or alternatives is itself repeated" in notes[0]
+    )
     assert all("--volatile text:" in note for note in notes)

@@ -82,7 +82,7 @@ def test_one_that_does_not_is_none(schema: dict[str, Any], answer: object) -> No
 )
 def test_a_question_is_a_text_and_its_schema_a_schema(question: object, schema: Any) -> None:
     """Said to the program, before anything is asked."""
-    with pytest.raises(UsageError, match=r"is a text, found|is not a JSON schema: "):
+    with pytest.raises(UsageError, match=r"must be a string; found|is not a JSON schema: "):
         check_question(question, schema)
 
 

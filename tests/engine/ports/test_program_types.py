@@ -264,7 +264,7 @@ class TypeAliasType:
     [
         (Model, "Model: it cannot be read back"),
         (bytes, "bytes: it cannot be read back"),
-        (dict[int, str], "keys of a JSON object are text"),
+        (dict[int, str], "keys of a JSON object must be strings"),
         (Tree, "Tree contains itself"),
         (TypeAliasType(), "contains itself: use Any"),
         (int | bool | float | dt.date | Path, "look the same in JSON"),

@@ -308,7 +308,7 @@ def test_a_program_typed_into_a_prompt_has_no_file(monkeypatch: pytest.MonkeyPat
     assert module_source("__main__") is None
 
     monkeypatch.setattr(main, "__file__", "<stdin>", raising=False)
-    with pytest.raises(ProgramNotFound, match="put it into a module"):
+    with pytest.raises(ProgramNotFound, match="put the code into a module"):
         elsewhere(Reference("__main__", "make"))
     monkeypatch.setattr(main, "__file__", "script.py", raising=False)
     of_script = Reference(str(Path("script.py").absolute()), "make", {})

@@ -424,8 +424,8 @@ def test_a_tool_that_the_run_does_not_have_ends_it(log: Path) -> None:
     ("given", "problem"),
     [
         (3, "/: expected an object, found integer 3"),
-        ({}, "/task: expected what is to be done, found nothing"),
-        ({"task": "  "}, "/task: expected what is to be done, found nothing"),
+        ({}, "/task: expected the task as a string, found nothing"),
+        ({"task": "  "}, "/task: expected the task as a string, found nothing"),
         ({"task": 3}, "/task: expected a string, found integer 3"),
         (
             {"task": "a", "file": []},
@@ -442,7 +442,7 @@ def test_a_tool_that_the_run_does_not_have_ends_it(log: Path) -> None:
         ({"task": "a", "agent": "ada"}, "/agent: expected an object, found string 'ada'"),
         (
             {"task": "a", "agent": {"parameters": {"tools": []}}},
-            "/agent/parameters/tools: expected a model's parameter, found a name of the loop",
+            "/agent/parameters/tools: expected a parameter of the model, found a reserved name",
         ),
     ],
 )

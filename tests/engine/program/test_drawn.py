@@ -182,7 +182,7 @@ def test_what_cannot_be_read_is_recorded_and_raised_again(
             with pytest.raises((UnicodeDecodeError, OSError)) as raised:
                 run.read_text(name)
             said.append(f"{raised.type.__name__}: {raised.value}")
-        with pytest.raises(UnicodeDecodeError, match=r"position 1.*REFOLD_TEST_BYTES is no UTF-8"):
+        with pytest.raises(UnicodeDecodeError, match=r"position 1.*REFOLD_TEST_BYTES is not UTF-8"):
             run.environment("REFOLD_TEST_BYTES")
         return said
 

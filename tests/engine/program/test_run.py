@@ -295,8 +295,8 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.tool(adds, a=1, c=2), "unknown argument 'c' (it takes a, b)"),
     (lambda run: run.tool(adds, a=1, c=2), "adds: argument 'b' is missing; "),
     (lambda run: run.tool(adds, a=1, b=2), "adds: returned string '3' and not an integer, as its"),
-    (lambda run: run.model("hi"), "messages is a list of {role, content} objects"),
-    (lambda run: run.model({"role": "user"}), "messages is a list of {role, content} objects"),
+    (lambda run: run.model("hi"), "messages must be a list of {role, content} objects"),
+    (lambda run: run.model({"role": "user"}), "messages must be a list of {role, content} objects"),
     (lambda run: run.model(["hi"]), "objects, found str 'hi'"),
     (lambda run: run.model([]), "no model was given: pass record(…, model=…)"),
     (lambda run: run.model([], model="big"), "pass record(…, models={'big': …})"),
@@ -586,7 +586,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (lambda run: run.start(_nothing), "found function"),
     (lambda run: run.join([1]), "run.start returned, one by one: run.join(*children); found"),
-    (lambda run: run.join_first(), "run.join_first() was given no child"),
+    (lambda run: run.join_first(), "run.join_first() needs at least one child"),
     (lambda run: run.join_first("x"), "takes the children that run.start returned; found str"),
     (_joined_outcome, "returned, and run.delegate has already waited for this outcome; found"),
     (_joined_unawaited, "found coroutine (is an await missing?)"),
@@ -599,9 +599,9 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
         _at_once(lambda run: run.settings("a", 3)),
         "run.settings takes a function without",
     ),
-    (_at_once(lambda run: run.annotate(3)), "run.annotate takes a text, and then data; found"),
+    (_at_once(lambda run: run.annotate(3)), "run.annotate takes a string, and then data; found"),
     (_at_once(lambda run: run.random(3)), "takes the name of a stream; found int"),
-    (_at_once(lambda run: run.patched(3)), "run.patched takes a text; found int"),
+    (_at_once(lambda run: run.patched(3)), "run.patched takes a string; found int"),
     (_at_once(lambda run: run.secret(3)), "takes the name of a secret; found int"),
     (lambda run: run.model([], model=3), "expected a model or its name; found int"),
     (lambda run: run.model([], tools="get"), "expected a list of tools; found str 'get'"),
@@ -615,18 +615,18 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.delegate(_child(tools=3)), "Delegation(tools=…): expected a list of names"),
     (lambda run: run.delegate(_child(session={})), "Delegation(session=…): expected a session"),
     (lambda run: run.delegate(_child(program=3)), "Delegation(program=…): expected a function"),
-    (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a text; found"),
+    (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a string; found"),
     (lambda run: run.delegate(_child(runner=3)), "Delegation(runner=…): expected a runner's name"),
     (lambda run: run.sleep("1"), "run.sleep takes a number of seconds; found str '1'"),
     (lambda run: run.sleep(float("nan")), "takes a number of seconds; found float nan"),
     (
         _at_once(lambda run: run.annotate("a", measured=[3])),
-        "run.annotate(measured=…): expected a list of texts",
+        "run.annotate(measured=…): expected a list of strings",
     ),
-    (_at_once(lambda run: run.annotate("a", {}, measured="/a")), 'texts, ["/a"]; found'),
+    (_at_once(lambda run: run.annotate("a", {}, measured="/a")), 'strings, ["/a"]; found'),
     (
         _at_once(lambda run: run.annotate("a", ids=3)),
-        "run.annotate(ids=…): expected a list of texts",
+        "run.annotate(ids=…): expected a list of strings",
     ),
     (_at_once(lambda run: run.read_text("")), "run.read_text takes the path of a file; found"),
     (_at_once(lambda run: run.read_text(b"x")), "run.read_text takes the path of a file; found"),
@@ -681,8 +681,8 @@ def test_only_the_run_that_started_a_child_joins_and_cancels_it(call: str, tmp_p
     recording = record(program, None, log=tmp_path / "a.jsonl")
 
     assert recording.error is not None
-    assert f"run.{call} takes children of the same run; a diff" in recording.error.message
-    assert f"has to {call} it" in recording.error.message
+    assert f"run.{call} takes children of the same run; " in recording.error.message
+    assert f"must {call} it" in recording.error.message
 
 
 def test_a_child_says_who_cancelled_it(tmp_path: Path) -> None:
@@ -750,9 +750,9 @@ def test_only_the_run_that_started_a_child_joins_and_cancels_it_once_it_has_ende
 
         assert recording.error is not None
         message = recording.error.message
-        assert f"run.{call} takes children of the same run; a different run started" in message
-        assert ("the rejected child 0#1, and" in message) is not bool(allowed)
-        assert f"has to {call} it" in message
+        assert f"run.{call} takes children of the same run; " in message
+        assert ("; the rejected child 0#1 was" in message) is not bool(allowed)
+        assert f"must {call} it" in message
     notes = [
         each.data["text"]
         for each in read_entries(tmp_path / "a.jsonl")
@@ -807,7 +807,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     recording = record(program, log=tmp_path / "a.jsonl")
 
     assert recording.error is not None
-    assert "a.bin is no UTF-8 text: read it in a tool" in recording.error.message
+    assert "a.bin is not UTF-8 text: read it in a tool" in recording.error.message
 
 
 def test_what_python_itself_raises_is_told_by_the_programs_line(tmp_path: Path) -> None:

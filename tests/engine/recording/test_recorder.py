@@ -543,7 +543,7 @@ def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> Non
 
     *facts, too_long, no_number = recording.output
     assert facts == ["malformed", "malformed", "output", 7]
-    assert "expected data of at most" in too_long
+    assert "bytes of data in one entry" in too_long
     assert "/outcome/output" in no_number
     assert verify(recording.log).intact
 

@@ -139,8 +139,8 @@ def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
     [
         (bare, None, []),
         (seeing, "seeing", ["Seen"]),
-        (seeing, None, "says how to make an empty one: Session(factory="),
-        (seeing, "bare", "has no reducer of Seen: have it register all"),
+        (seeing, None, "a session with a factory: Session(factory="),
+        (seeing, "bare", "has no reducer for Seen: register all"),
     ],
 )
 def test_a_childs_session_has_the_reducers_of_its_parents(

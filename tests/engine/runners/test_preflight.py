@@ -69,7 +69,7 @@ def log(tmp_path: Path) -> Path:
 def test_each_tool_refuses_to_begin_with_a_tool_that_cannot_cross(name: str, log: Path) -> None:
     """Every child of every tool would fail, and only a model would read why."""
     given = [tool for tool in tools() if tool.name == name]
-    why = "another process cannot import it; define it at the top level of a module"
+    why = "a subprocess cannot import it; define it at module level"
 
     with pytest.raises(NotReady) as refused:
         started([*given, closure()], log, runner="subprocess")
@@ -149,15 +149,15 @@ def test_what_is_missing_is_named_at_once(log: Path) -> None:
         started(made, log, runner="subprocess", model=FunctionModel(lambda _: "no"))
 
     words = [
-        "runner 'cloud': there is none of that name (there are: in-process, ray, subprocess)",
-        "tool 'secret': another process cannot import it",
+        "runner 'cloud': not found (known: in-process, ray, subprocess)",
+        "tool 'secret': a subprocess cannot import it",
         "tool 'dispatch_subagent': another process cannot make its registry of prompts: Prompt",
         "program 'test_what_is_missing_is_named_at_once.<locals>.mine': ",
-        "model 'quick': there is none of that name (there are: none)",
-        "model 'smart': there is none of that name",
-        "file GONE.md: there is none (for spawn)",
-        "tool 'lok': there is none of that name",
-        "model 'function': another process cannot make it; give it a `reference`",
+        "model 'quick': not found (known: none)",
+        "model 'smart': not found",
+        "file GONE.md: no such file (for spawn)",
+        "tool 'lok': not found",
+        "model 'function': a subprocess cannot create it; give it a `reference`",
     ]
     problems = refused.value.problems
     for each in words:
@@ -222,7 +222,7 @@ def test_a_session_that_cannot_cross_is_missing(log: Path) -> None:
     own.register(Noted)
     given = [tool for tool in tools() if tool.name in ("dispatch_subagents", "look")]
 
-    with pytest.raises(NotReady, match=r"how to make an empty one.* \(for dispatch_subagents\)"):
+    with pytest.raises(NotReady, match=r"a session with a factory.* \(for dispatch_subagents\)"):
         started(given, log, runner="subprocess", session=own)
     shared = subagents_tool(isolation_level=SubagentIsolationLevel.NO_ISOLATION)
     with pytest.raises(NotReady, match="runner 'subprocess': its children cannot share"):
@@ -252,7 +252,7 @@ def test_what_only_a_start_shows_ends_the_run_with_that_error(name: str, log: Pa
     assert (recording.status, recording.output) == ("failed", None)
     assert recording.error is not None
     assert recording.error.code == "ToolRefused"
-    assert "define it at the top level of a module" in recording.error.message
+    assert "define it at module level" in recording.error.message
     assert refold.reexecute(log, program).identical
 
 

@@ -135,9 +135,9 @@ def test_a_session_has_one_run_at_a_time() -> None:
     session = fresh()
     session.bind(lambda _line: None)
 
-    with pytest.raises(UsageError, match="give this one a clone"):
+    with pytest.raises(UsageError, match="pass a clone"):
         session.bind(lambda _line: None)
-    with pytest.raises(UsageError, match="give this one a clone"):
+    with pytest.raises(UsageError, match="pass a clone"):
         session.check()
 
 

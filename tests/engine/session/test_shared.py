@@ -117,9 +117,9 @@ def test_outside_of_its_run_a_face_is_refused() -> None:
     face, _ = bound(findings())
     face.unbind()
 
-    with pytest.raises(UsageError, match="outside the run of its child"):
+    with pytest.raises(UsageError, match="only be used while its child runs"):
         face.dispatch(Finding("a"))
-    with pytest.raises(UsageError, match="outside the run of its child"):
+    with pytest.raises(UsageError, match="only be used while its child runs"):
         face.select_all(Finding)
 
 

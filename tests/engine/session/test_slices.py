@@ -120,7 +120,7 @@ def test_only_classes_of_fields_can_be_slices() -> None:
 
     session = Session()
 
-    with pytest.raises(SliceRefused, match="no attrs class and no dataclass"):
+    with pytest.raises(SliceRefused, match="not an attrs class or a dataclass"):
         session.register(Plain)
     with pytest.raises(SliceRefused, match="Nowhere"):
         session.register(Unreadable)
