@@ -128,6 +128,7 @@ class Kernel:
         session: SessionPort | None = None,
         flags: Flags = NOW,
     ) -> None:
+        # Here and not at import: a process that only reads logs keeps asyncio as it is.
         stdlib.install()
         self.world = world
         self.identity = identity
@@ -234,11 +235,13 @@ class Kernel:
             else:
                 result = self._execute_plain(program, runs[1], argument)
             if self.failure is None:
+                # Before `_close`, which cancels these calls: afterwards none would be left to name.
                 self._neglected.left(self.open.values(), self._joins)
                 self._close()
                 self.loop.keep_unfinished()
         finally:
             self._thread = 0
+            # In `finally`: a run that ends with an error of its world still has its warnings.
             self.loop.report_failed_tasks()
             self.slips = self.unawaited.collect()
             if self.session is not None:
@@ -302,6 +305,7 @@ class Kernel:
         Raises:
             RefoldError: the first failure of the world, even if the program swallowed it.
         """
+        # A step that an interrupt or an exit cut short is not a program that spins.
         before = self.interrupt, self.left
         is_quiet = self._step()
         if self.failure is not None:
@@ -335,6 +339,7 @@ class Kernel:
             if self.stopped is None:
                 self.stopped = stuck(self.loop)
             return False
+        # The next step has to look at the clock anew, or time would stand still in the program.
         self._clock = None
         try:
             return self.world.advance()
@@ -353,6 +358,7 @@ class Kernel:
         """
         if self.failure is None:
             self.failure = error
+        # The base class takes requests and gives nothing: no line follows the one that failed.
         self.world = World(self.world.fold)
 
     @contextlib.contextmanager
@@ -466,9 +472,12 @@ class Kernel:
                 continue  # KeyboardInterrupt and SystemExit stop a step once
             if not self.loop.unfinished or not goes_on or not self._advance():
                 break
+        # Generators first: they are closed by tasks, which may still start and join children.
+        # From here on, children are delivered in the order of their starts (`wants_child`).
         self._close_generators()
         self.is_closing = True
         self._joins.clear()
+        # The order of asking, so that a replay writes the same lines.
         for call in list(self.open):
             self.give_up(self.open[call])
         for call in self.children:
@@ -523,6 +532,7 @@ class Kernel:
 
     def emit(self, event: Event, call: str | None) -> None:
         """Put a line that follows from the program into the log."""
+        # A request is progress: a program that polls beside its calls does not spin (§9.4).
         self.loop.idle_passes = 0
         with self.failing():
             self.world.emit(event, call)
@@ -690,6 +700,7 @@ class Kernel:
         Raises:
             ToolError: the tool ran, and failed.
         """
+        # First what may be refused: a call that is not made takes no key, so ordinals stay dense.
         plain = members_to_json(arguments)
         handles = handles_in(arguments) if self.secrets else ()
         scope, call = self.key()
@@ -931,6 +942,7 @@ class Kernel:
         given: dict[str, Any] = {"input": to_json(delegation.input)}
         program = given["program"] = found_program(delegation.program)
         types = types_of(program if callable(program) else load_program(program))
+        # Refused here, in the parent and before any line: in the child it would be an outcome.
         types.read_input(given["input"])
         left = tokens_to_give(self.world.fold)
         if left is not None and _takes_what_is_left(delegation):
@@ -973,6 +985,7 @@ class Kernel:
     def read_clock(self) -> ClockRead:
         """Return the clock of this step; the first look of a step is a line."""
         self.check_inside()
+        # Once per step: a time that moves between two awaits could not be replayed (§9.3).
         if self._clock is None:
             with self.failing():
                 self._clock = self.world.read_clock()
@@ -995,6 +1008,7 @@ class Kernel:
             Exception: any error of `produce`, which is not logged.
         """
         scope, call = self.key()
+        # Tells the program's own error, which it may catch, from the world's, which ends the run.
         raised: list[Exception] = []
 
         def produced() -> Json:
@@ -1029,6 +1043,7 @@ class Kernel:
     def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
         """Wait for children: all, in the order asked, or whichever is first."""
         self.check_inside()
+        # All before any is marked: a join that is refused has awaited nobody.
         for child in children:
             self._check_child("join", child)
         self._neglected.mark_awaited(*children)
@@ -1083,6 +1098,7 @@ class Kernel:
             return
         child.outcome = self._neglected.ended(child, read, is_late=self.is_closing)
         if not read.ok:
+            # With the outcome itself, so that no other object gets its id.
             self._failed[id(child.outcome)] = call, child.outcome
         fault = outcome.error
         if not self.is_closing and child.tool and fault is not None and fault.code in _LACKS:

@@ -189,6 +189,7 @@ class BlobStore:
         Raises:
             OSError: it could not be written.
         """
+        # The name is the content, so a file of this name and size needs no second write.
         name = digest_only(content)
         with contextlib.ExitStack() as opened:
             inner = self._opened(name[:2], opened, make=True)

@@ -43,6 +43,7 @@ def refuse_if_locked(path: Path) -> None:
     except (OSError, ValueError):
         return
     try:
+        # Shared: two readers that ask at the same time must not take each other for writers.
         flock(descriptor, shared=True)
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None

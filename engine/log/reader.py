@@ -222,6 +222,7 @@ class Chain:
                 self._end = ChainEnd(end.path, end.seq + sound, offset, head)
                 self._last = lines[-1]
                 self._kept = self._kept + lines if offset <= _KEPT_MAX else []
+                # Before the last lines are used: their reader may stop there, and ask no more.
                 self._prove()
                 yield end.seq, end.offset, lines
             if not is_whole:

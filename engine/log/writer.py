@@ -151,6 +151,7 @@ class LogWriter:
         is_synced = SYNCED_EACH[durability] > 0
         descriptor, folders = _made(place, sync=is_synced)
         try:
+            # The name first: lines that are on disk in a file without a name are lost.
             if is_synced:
                 _sync_name(place)
             lock.lock(descriptor, place)
@@ -200,6 +201,7 @@ class LogWriter:
         return Resumed(writer, cut)
 
     def _catch_up(self) -> Cut | None:
+        # A copy: closing the file must not close the writer's descriptor, and with it the lock.
         with open(os.dup(self._descriptor), "rb") as file:  # noqa: PTH123 - a descriptor
             file.seek(0)
             found = scan_file(file, str(self.path))
@@ -213,6 +215,7 @@ class LogWriter:
         self._previous = found.head.encode()
         self._offset = found.offset
         self.entries = found.entries
+        # What the dead writer wrote may only be in memory; from here on it counts as durable.
         self._sync()
         if root_of(self.path) == self.path:  # once for the tree
             self._blobs.sweep()

@@ -143,6 +143,8 @@ class Scope:
     def child(self) -> "Scope":
         """Return the next scope below this one: `0/2` has `0/2/1`, then `0/2/2`."""
         if self._below < 0:
+            # Not `hash`, which is salted in each process. The root's is 0, and its tasks have
+            # 1, 2, …: a set of integers iterates in their order as long as it is small.
             self._below = zlib.crc32(self.path.encode()) << _SIBLING_BITS if self.hash else 0
         self.tasks += 1
         return Scope(f"{self.path}/{self.tasks}", self._below + self.tasks)
@@ -389,6 +391,7 @@ class Loop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             return True
+        # A run may be inside another loop's thread, such as a notebook's: both are put back.
         before = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)  # noqa: SLF001 - the same
@@ -638,6 +641,7 @@ class Loop(asyncio.AbstractEventLoop):
             RuntimeError: a finaliser that kept this loop asks, at a time of the collector's own.
         """
         if _collecting.on:
+            # Or Python would warn that it was never awaited, at a line of ours.
             coro.close()
             raise RuntimeError("the garbage collector makes no task of a program")
         self._refuse_unordered()
@@ -656,8 +660,10 @@ class Loop(asyncio.AbstractEventLoop):
         if context is None:
             context = contextvars.copy_context()
             context.run(_scope_of_context.set, scope)
+        # asyncio numbers the tasks of the whole process: its default name differs between runs.
         options: dict[str, Any] = {"name": name or scope.path, "context": context}
         if eager:
+            # Only then: Python before 3.12 does not know the option.
             options["eager_start"] = True
         task = Task(coro, loop=self, scope=scope, **options)
         if not task.done():

@@ -363,7 +363,12 @@ class Identity(Value):
 
 
 class CancelSignal:
-    """Set once by the parent; a runner polls it or hangs a callback on it."""
+    """Set once by the parent; a runner polls it or hangs a callback on it.
+
+    No `threading.Event` or `Future`: Ctrl-C sets it in a signal handler, which may interrupt any
+    line of a method here in the same thread. A lock would be held, or a callback be lost, between
+    the look whether it is set and the note of the callback.
+    """
 
     def __init__(self) -> None:
         self._how: bool | None = None
