@@ -290,7 +290,7 @@ def object_in(model: str, content: bytes) -> dict[str, Any]:
         answer = None
     if isinstance(answer, dict):
         return answer
-    raise malformed(model, f"the answer is no JSON object: {content[:80]!r}")
+    raise malformed(model, f"the answer is not a JSON object: {content[:80]!r}")
 
 
 def failure_of(model: str, error: Exception) -> ModelError:
@@ -328,7 +328,7 @@ def call_of(model: str, call_id: str, name: Json, arguments: Json) -> dict[str, 
         ModelError: `malformed`: a call without a tool's name.
     """
     if not isinstance(name, str) or not name:
-        raise malformed(model, "a tool call names no tool")
+        raise malformed(model, "a tool call has no name")
     call = {"id": call_id, "name": text_of(name), "arguments": {}}
     try:
         call["arguments"] = _arguments_in(arguments)

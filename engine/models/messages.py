@@ -28,8 +28,8 @@ def check_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> None:
         role = message.get("role")
         if role not in _ROLES:
             found = str(message.get("role", ""))
-            there = f"system, user, assistant or tool{nearest(found, _ROLES)}"
-            why = f"messages have no role {short(repr(found))}: {there}"
+            there = f"expected system, user, assistant or tool{nearest(found, _ROLES)}"
+            why = f"unknown role {short(repr(found))}: {there}"
             raise ModelError(model, why, "messages")
         kind = "tool message" if role == "tool" else "message"
         _check(model, kind, message, _NEEDED.get(role, ("content",)))

@@ -106,7 +106,7 @@ def _calls(
         call_id = endpoint.distinct_id(raw.get("id"), index, len(request.messages), taken)
         function = raw.get("function")
         if not isinstance(function, dict):
-            raise endpoint.malformed(model, f"tool_calls/{index} is no function call")
+            raise endpoint.malformed(model, f"tool_calls/{index} is not a function call")
         calls.append(
             endpoint.call_of(model, call_id, function.get("name"), function.get("arguments") or "")
         )

@@ -411,7 +411,7 @@ async def _await_model(effect: AskModel) -> ModelAnswered:
 
 def _answered(effect: AskModel, reply: ModelReply) -> ModelAnswered:
     if not isinstance(reply.usage, Usage):  # else nothing would notice before it is written
-        raise TypeError(f"a reply's usage is a Usage, found {kind_of(reply.usage)}")
+        raise TypeError(f"a reply's usage must be a Usage; found {kind_of(reply.usage)}")
     usage = priced(reply.usage, effect.model.name if effect.model is not None else "")
     return ModelAnswered("ok", reply.message, usage, reply.stop_reason)
 

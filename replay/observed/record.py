@@ -402,7 +402,7 @@ def _check_start(rules: dict[str, Any], given: Any) -> None:
     listed += [[profile.get("name", "")], *map(list, map(dict.values, named))]
     listed += [*told.get("paths", {}).values(), *profile.get("hands_over", {}).values()]
     if not all(isinstance(each, list) and set(map(type, each)) <= {str} for each in listed):
-        raise TypeError("rules that are not lists of texts")
+        raise TypeError("rules that are not lists of strings")
     selectors = [*told.get("paths", {}), *told.get("tools", [])]
     selectors += [
         path.partition("/")[0] for each in (rules, profile) for path in each.get("volatile", [])
@@ -419,6 +419,6 @@ def _check_calls(message: dict[str, Any] | None) -> None:
     """Look whether the tool calls of an answer can be gone through."""
     for call in (message or {}).get("tool_calls", ()):
         if not (isinstance(call["name"], str) and isinstance(call["id"], str)):
-            raise TypeError("a tool call with a name or id that is not a text")
+            raise TypeError("a tool call with a name or id that is not a string")
         if "invalid" not in call and not isinstance(call["arguments"], dict):
             raise TypeError("a tool call with arguments that are not an object")

@@ -80,7 +80,7 @@ def _answer(event: ModelAnswered, value: Json) -> ModelAnswered:
         text = value if isinstance(value, str) else text_of_json(value)
         value = {"role": "assistant", "content": text}
     if "content" not in value:
-        raise UsageError(f"a model's answer is its text or a message, found {value!r:.60}")
+        raise UsageError(f"a model's answer must be a string or a message; found {value!r:.60}")
     reason = "tool_calls" if value.get("tool_calls") else "stop"
     return ModelAnswered("ok", value, event.usage, reason)
 

@@ -182,7 +182,7 @@ def _index(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
 
 def _with_arguments(answer: ModelAnswered, at: int, key: str, value: Json) -> ModelAnswered:
     if not isinstance(value, dict):
-        wrong = f"a tool call's arguments are an object, found {value!r:.60}"
+        wrong = f"a tool call's arguments must be an object; found {value!r:.60}"
         raise UsageError(f"the edit of {key!r}: {wrong}")
     message = dict(answer.message or {})
     calls = [dict(call) for call in message["tool_calls"]]

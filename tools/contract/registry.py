@@ -26,7 +26,7 @@ class Registry:
             tool = as_tool(thing)
             if found.setdefault(tool.name, tool) is not tool:
                 raise ToolRefused(
-                    tool.name, "name", "another tool has it: name one of them otherwise"
+                    tool.name, "name", "another tool has this name: rename one of them"
                 )
         self._tools = {name: found[name] for name in sorted(found)}
 

@@ -228,7 +228,7 @@ def _signature(function: Callable[..., Any], tool: str) -> Iterator[tuple[str, i
         if name not in annotations:
             raise ToolRefused(tool, f"parameter {name!r}", _unannotated(name))
         if parameter.kind is parameter.VAR_KEYWORD and _is_context(annotations[name]):
-            raise ToolRefused(tool, f"parameter {name!r}", "a context is one parameter, without **")
+            raise ToolRefused(tool, f"parameter {name!r}", "a CallContext cannot be a ** parameter")
         yield name, parameter
 
 

@@ -140,11 +140,11 @@ def opened(name: str, folder: int) -> IO[bytes]:
         OSError: it is not a regular file, or cannot be read.
     """
     if kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != "file":
-        raise OSError(0, "no regular file")
+        raise OSError(0, "not a regular file")
     file = os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it was replaced in between
         file.close()
-        raise OSError(0, "no regular file")
+        raise OSError(0, "not a regular file")
     return file
 
 

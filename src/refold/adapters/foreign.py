@@ -35,7 +35,9 @@ def program_run(given: Run | None) -> Run | None:
         UsageError: it is the run of a plain program, which cannot await an agent.
     """
     if isinstance(given, PlainRun):
-        raise UsageError("an agent is awaited: make the program an `async def program(run, input)`")
+        raise UsageError(
+            "an agent must be awaited: make the program an `async def program(run, input)`"
+        )
     return given or current_run()
 
 

@@ -105,7 +105,7 @@ def placed(
         return
     if not is_installed():
         raise UsageError(
-            "git is not installed: the folder of a log is made with it, or --copy none"
+            "git is not installed, and is needed to restore the folder: pass --copy none"
         )
     if copying.keep is not None and copying.keep.exists():
         raise UsageError(f"--copy keep:{copying.keep}: this folder already exists: pass a new one")

@@ -225,7 +225,7 @@ class _Reading:
             self._begin(seq, data)
             return
         if data["kind"] in ("notification", "request") and not isinstance(data["method"], str):
-            raise TypeError("a method that is not a text")
+            raise TypeError("a method that is not a string")
         connection = self._scopes[data["scope"]]
         cue = self._cues.get(call) or connection.cues[-1]
         match data["from"], data["kind"]:
