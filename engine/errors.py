@@ -584,10 +584,9 @@ class NotCanonical(Detailed, RefoldError):
     """Which value of a call, as `input`; empty where the caller knows."""
 
     def __str__(self) -> str:
-        where = f"at {shortened(self.pointer) or '(the value itself)'}"
-        if self.value:
-            where = f"{self.value}: {where}" if self.pointer else self.value
-        return f"{where}: expected {self.expected}, found {self.found}"
+        place = f"at {shortened(self.pointer)}" if self.pointer else ""
+        where = "".join(f"{each}: " for each in (self.value, place) if each)
+        return f"{where}expected {self.expected}, found {self.found}"
 
 
 def shortened(pointer: str) -> str:

@@ -802,7 +802,7 @@ def refold_models(refold_models):
             "url('mistral')",
             "refold_models.url('mistral'): expected 'openai', 'anthropic',",
         ),
-        ("volatile_text('(')", "volatile text '(': no regular expression"),
+        ("volatile_text('(')", "volatile text '(': not a regular expression"),
         ("log", "there is no log before the first model request"),
         ("tree()", "there is no log before the first model request"),
     ],

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from refold.engine.encoding.canonical import shown
-from refold.engine.errors import NotCanonical, UsageError
+from refold.engine.errors import LogError, NotCanonical, UsageError
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 def names_nearest(called: C, /) -> C:
     """Return a function or a class whose TypeError for an unknown parameter names the nearest.
 
-    The traceback of a `UsageError` or `NotCanonical` ends here.
+    The traceback of a `UsageError`, `LogError` or `NotCanonical` ends here.
     """
     if isinstance(called, type):
         called.__init__ = names_nearest(called.__init__)  # type: ignore[misc]  # of this class
@@ -34,7 +34,7 @@ def names_nearest(called: C, /) -> C:
             if is_ours and "Did you mean" not in str(error):  # the call failed, not its body
                 error.args = (f"{error}{_nearest(called, named)}",)
             raise
-        except (UsageError, NotCanonical) as error:
+        except (UsageError, LogError, NotCanonical) as error:
             raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
 
     return call  # type: ignore[return-value]  # of the same signature

@@ -868,7 +868,7 @@ class Kernel:
             prefix.predecessor,
             prefix.base,
             [dict(message) for message in request.messages[prefix.base :]],
-            {key: to_json(value) for key, value in sorted(request.parameters.items())},
+            {key: to_json(value, f"/{key}") for key, value in sorted(request.parameters.items())},
             digest.of_value(digest.VALUE, [attrs.asdict(tool) for tool in request.tools])
             if request.tools
             else "",
@@ -939,7 +939,7 @@ class Kernel:
         name = program_name(delegation.program)
         if self.secrets:
             refuse_handles("a child", [delegation.input, delegation.brief])
-        given: dict[str, Any] = {"input": to_json(delegation.input)}
+        given: dict[str, Any] = {"input": to_json(delegation.input, "/input")}
         program = given["program"] = found_program(delegation.program)
         types = types_of(program if callable(program) else load_program(program))
         # Refused here, in the parent and before any line: in the child it would be an outcome.

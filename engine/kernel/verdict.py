@@ -241,7 +241,7 @@ def refused(error: ValueRefused) -> Verdict:
 
 def timed_out(hit: LimitHit) -> Verdict:
     """Return the end of a run whose wall time was over."""
-    message = f"no end within {hit.allowed:g} s"
+    message = f"it did not end within {hit.allowed:g} s"
     return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
 
 

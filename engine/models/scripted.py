@@ -257,7 +257,7 @@ def _checked_reply(reply: Any, where: str, pointer: str) -> dict[str, Any]:
     """Return one reply in its long form."""
     long = _long(reply)
     if long is None:
-        raise ScriptRefused(where, pointer, "a text or an object", _kind(reply))
+        raise ScriptRefused(where, pointer, "a string or an object", _kind(reply))
     try:
         check(long)
         read: dict[str, Any] = deepcopy(reader_of(_LongReply)(long))

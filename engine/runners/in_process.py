@@ -132,7 +132,11 @@ class _Attended:
         why: tuple[Status, str, str] = (
             ("cancelled", "cancelled", "cancelled")
             if self._was_cancelled
-            else ("timed_out", "timeout_seconds", f"no end within {self._seconds:g} s")
+            else (
+                "timed_out",
+                "timeout_seconds",
+                f"the child did not end within {self._seconds:g} s",
+            )
         )
         status, code, message = why
         outcome = failed(

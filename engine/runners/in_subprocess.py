@@ -148,7 +148,7 @@ def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
 
 
 _ENDS: Final[dict[How, tuple[Status, str, str]]] = {
-    "timed_out": ("timed_out", "timeout_seconds", "no end within {seconds:g} s"),
+    "timed_out": ("timed_out", "timeout_seconds", "it did not end within {seconds:g} s"),
     "cancelled": ("cancelled", "cancelled", "cancelled by its parent"),
     "spawn_failed": ("failed", "spawn_failed", "{ended.error}"),
     "lost": ("failed", "node_lost", "its node was lost, and it is not run again: {ended.error}"),

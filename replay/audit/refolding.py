@@ -11,6 +11,7 @@ from typing import overload
 
 import attrs
 
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import EntryMissing
 from refold.engine.events.events import RunFinished
 from refold.engine.log.names import check_seq, log_path
@@ -54,6 +55,7 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState: ...
 def state(log: str | PathLike[str], at: int, to: int) -> tuple[Difference, ...]: ...
 
 
+@names_nearest
 def state(
     log: str | PathLike[str], at: int | None = None, to: int | None = None
 ) -> RunState | tuple[Difference, ...]:

@@ -25,6 +25,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import EntryMissing, FolderRefused, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.events import COMPLETES, FOLDER, FROM_WORLD, REQUEST_KINDS, UNSEEN
@@ -105,6 +106,7 @@ class Causes:
     """How many there are in all."""
 
 
+@names_nearest
 def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cause, ...]:
     """Return the entries that led to the entry `seq` of `log`, starting with that entry.
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.parameters import names_nearest
 from refold.engine.log.descriptors import holding
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import read_entries
@@ -36,6 +37,7 @@ _LAST: Final = 2**63
 _UNFINISHED: Final = {"status": "unfinished"}
 
 
+@names_nearest
 @holding()
 def diff(
     a: str | PathLike[str],

@@ -40,6 +40,7 @@ _ADVICE: Final = {
     "input=…))`",
     r"Run.start\(\) (takes|got)": "write `await run.start(refold.Delegation(program=…, input=…))`",
     r"Run.model\(\) missing": "write `await run.model(messages)`",
+    r"Run.model\(\) takes": "write `await run.model(messages, tools=[…])`",
     r"Delegation.__init__\(\) takes": "write `refold.Delegation(program=…, input=…)`",
     r"Delegation.__init__\(\) got": "write `refold.Delegation(program=…, input=…, brief=…, "
     "tools=(…), limits=refold.Limits(timeout_seconds=…))`",

@@ -189,17 +189,17 @@ def delegation_text(
 
 
 _EXPECTED: Final = (
-    "expected a recording, the path of a log or a delegation tree; for other values, such as an "
-    "output, use syrupy's own fixture `snapshot`"
+    "expected a recording, the path of a log or a delegation tree, found {}; for other values, "
+    "such as an output, use syrupy's own fixture `snapshot`"
 )
 
 
 def _log_of(data: Any) -> str | os.PathLike[str]:
     if isinstance(data, str) and not (data.endswith(SUFFIX) or PACKED_SUFFIX in data):
-        raise UsageError(f"{_EXPECTED}; found the text {data[:60]!r}")
+        raise UsageError(_EXPECTED.format(f"the text {data[:60]!r}"))
     log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
     if not isinstance(log, str | os.PathLike):
-        raise UsageError(f"{_EXPECTED}; found {type(data).__name__}")
+        raise UsageError(_EXPECTED.format(type(data).__name__))
     return log
 
 

@@ -304,7 +304,7 @@ def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path)
             raise OSError("no more processes")
 
     raised = call(tmp_path / "a.jsonl", TASK, runner=Broken())
-    with pytest.raises(NotReady, match="runner 'cluster': there is none of that name"):
+    with pytest.raises(NotReady, match="runner 'cluster': not found"):
         call(tmp_path / "b.jsonl", TASK, on="cluster")
 
     assert raised["error"] == f"runner: broken: OSError: no more processes.{AGAIN}"

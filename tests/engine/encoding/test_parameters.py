@@ -133,6 +133,9 @@ def _untyped(number) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
         lambda: refold.record(child, "1"),
         lambda: refold.tool(effect="reads")(_untyped),
         lambda: refold.tool(_untyped),
+        lambda: refold.diff(__file__, __file__),
+        lambda: refold.state(__file__, -1),
+        lambda: refold.why(__file__, -1),
     ],
 )
 def test_the_traceback_of_a_wrong_call_has_no_line_from_inside(call: Callable[[], Any]) -> None:

@@ -317,12 +317,15 @@ def test_an_extra_body_contradicts_nothing(
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"role": "developer", "content": "?"}, "no role 'developer': system, user, assistant or"),
+        (
+            {"role": "developer", "content": "?"},
+            "unknown role 'developer': expected system, user, assistant or",
+        ),
         (
             {"role": "usr", "content": "?"},
-            "no role 'usr': system, user, assistant or tool, did you mean 'user'?",
+            "unknown role 'usr': expected system, user, assistant or tool, did you mean 'user'?",
         ),
-        ({"content": "?"}, "no role ''"),
+        ({"content": "?"}, "unknown role ''"),
         ({"role": "user", "contents": "?"}, "a message has no content, only role, contents"),
         (
             {"role": "tool", "id": "c", "content": "4"},
@@ -400,7 +403,7 @@ def test_what_a_log_cannot_keep_is_malformed(adapter: Adapter) -> None:
         error = failure(at(adapter, server.url), ASKED)
 
     assert error.code == "malformed"
-    assert "64 bits" in error.message
+    assert "64-bit" in error.message
 
 
 def test_ids_are_distinct_within_a_reply() -> None:

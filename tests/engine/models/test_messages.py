@@ -19,7 +19,7 @@ ANSWERED: list[dict[str, Any]] = [
     {"role": "assistant"},
 ]
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"content": "?"}, "messages have no role ''"),
+    ({"content": "?"}, "unknown role ''"),
     ({"role": "usr", "content": "?"}, "did you mean 'user'?"),
     ({"role": "user"}, "a message has no content, only role"),
     ({"role": "tool", "content": "4"}, "a tool message has no tool_call_id (the id of the call"),

@@ -194,7 +194,7 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
         ("hello", "", "a list of replies"),
         ({"a": "hello"}, "/a", "a list of replies"),
         ({1: []}, "/1", "an agent's name"),
-        ([1], "/0", "a text or an object"),
+        ([1], "/0", "a string or an object"),
         ([{"tool_call": []}], "/0/tool_call", "'tool_calls'"),
         (
             [{"zzz": 1}],
@@ -206,7 +206,7 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
         ([{"tool_calls": ["search"]}], "/0/tool_calls/0", "an object"),
         ([{"tool_calls": [{"arguments": {}}]}], "/0/tool_calls/0/name", "required"),
         ([{"name": "f", "argument": {}}], "/0/tool_calls/0/argument", "'arguments'"),
-        ([{"name": "f", "arguments": {"n": 2**80}}], "/0/tool_calls/0/arguments/n", "64 bits"),
+        ([{"name": "f", "arguments": {"n": 2**80}}], "/0/tool_calls/0/arguments/n", "64-bit"),
         ([{"usage": {"input_token": 1}}], "/0/usage/input_token", "'input_tokens'"),
         ([{"usage": {"input_tokens": True}}], "/0/usage/input_tokens", "an integer"),
         ([{"error": {"code": "x"}}], "/0/error/message", "required"),

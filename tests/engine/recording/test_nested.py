@@ -59,7 +59,7 @@ def test_a_program_that_starts_a_run_is_refused_by_name(
     recording = refold.record(plain_lead if is_plain else lead, log=tmp_path / "lead.jsonl")
 
     assert recording.error is not None
-    assert recording.error.message.startswith(f"NestedRun: refold.{name} was called inside of a")
+    assert recording.error.message.startswith(f"NestedRun: refold.{name} was called inside a p")
     assert "run.delegate" in recording.error.message
     assert recording.where.rpartition(":")[0] == __file__
     assert made == []

@@ -1804,7 +1804,7 @@ def test_a_session_that_a_run_cannot_begin_with_leaves_no_log(
     else:
         session.bind(lambda _line: None)  # as another run does
 
-    with pytest.raises(UsageError, match="item 0" if spoilt else "bound to a run already"):
+    with pytest.raises(UsageError, match="item 0" if spoilt else "already used by another run"):
         record(nothing, log=tmp_path / "a.jsonl", session=session)
 
     assert not list(tmp_path.iterdir())

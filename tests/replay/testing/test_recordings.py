@@ -248,6 +248,6 @@ def test_a_place_that_takes_no_recording_is_named(
     log = tmp_path / "a.jsonl"
     log.touch()
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(LogNameRefused, match="its file system takes no lock"):
+    with pytest.raises(LogNameRefused, match="its file system does not support locks"):
         remove(log)
     assert log.exists()

@@ -39,7 +39,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
     other = tool(name="add")(shout)
 
     assert [*Registry([add, add])] == [add]
-    with pytest.raises(ToolRefused, match="another tool has it"):
+    with pytest.raises(ToolRefused, match="another tool has this name"):
         Registry([add, other])
 
 

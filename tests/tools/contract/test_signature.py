@@ -104,7 +104,7 @@ class Shelf:
     "function, where, advice",
     [
         (_starred, "parameter 'values'", "name each parameter"),
-        (_keyed, "parameter 'context'", "without"),
+        (_keyed, "parameter 'context'", "cannot be a"),
         (_positional, "parameter 'value'", "remove the `/`"),
         (_bare, "parameter 'value'", "annotate it"),
         (_generating, "return", "return a list"),

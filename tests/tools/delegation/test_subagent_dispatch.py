@@ -106,7 +106,7 @@ def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provide
         return [refused.value.code, refused.value.message]
 
     model, log = ScriptedModel(["helped"]), tmp_path / "run.jsonl"
-    with pytest.raises(NotReady, match=f"model {helper.model_spec!r}: there is none"):
+    with pytest.raises(NotReady, match=f"model {helper.model_spec!r}: not found"):
         record(program, log=log, tools=[made(helper)], model=model)
     recording = record(program, log=log, model=model)
 
