@@ -805,9 +805,10 @@ class Loop(asyncio.AbstractEventLoop):
                 library, the program's line that calls it, if any.
         """
         frame = sys._getframe(1)  # noqa: SLF001 - the call site is the message
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(
-            (_ASYNCIO_FILES, _OURS)
-        ):
+        while frame.f_back is not None and is_engines(frame.f_code.co_filename):
+            name, is_theirs = frame.f_code.co_name, is_asyncios(frame.f_code.co_filename)
+            if is_theirs and hasattr(asyncio, name) and " " not in method:
+                method = f"asyncio.{name}"  # what the program called, not what that calls
             frame = frame.f_back
         place = _programs_own(frame) or frame
         adapter = adapter_for(frame)

@@ -109,7 +109,8 @@ def test_a_refusal_names_the_line_of_the_program(tmp_path: Path) -> None:
     recording = ran(tmp_path, program)
 
     assert recording.error is not None
-    assert recording.error.message.startswith(f"{__file__}:{line_of(program)}: ")
+    here = f"{__file__}:{line_of(program)}: asyncio.to_thread would leave"
+    assert recording.error.message.startswith(here)
 
 
 @pytest.mark.parametrize("way", ["to_thread", "asyncio.run", "add_reader"])
