@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from refold.engine.encoding.canonical import shown
+from refold.engine.encoding.canonical import kind_of, shown
 from refold.engine.errors import LogError, NotCanonical, UsageError
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -48,18 +48,19 @@ def _nearest(called: Callable[..., Any], named: dict[str, Any]) -> str:
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
-def texts(given: Iterable[str], name: str = "") -> tuple[str, ...]:
+def texts(given: Iterable[str], name: str = "", *, is_secret: bool = False) -> tuple[str, ...]:
     """Return the texts of a list as a tuple, those of a set in their order.
 
     Raises:
         UsageError: it is one text, which would be read as its letters, or an item is not a text;
-            `name` is the parameter.
+            `name` is the parameter.  What is secret is not in the message.
     """
     value: Any = given
     if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
-        found = tuple(value)
-        if all(isinstance(each, str) for each in found):
-            return tuple(sorted(found)) if isinstance(value, AbstractSet) else found
-    near = f'["{given}"]' if isinstance(value, str) else '["a", "b"]'
+        items = tuple(value)
+        if all(isinstance(each, str) for each in items):
+            return tuple(sorted(items)) if isinstance(value, AbstractSet) else items
+    near = f'["{given}"]' if isinstance(value, str) and not is_secret else '["a", "b"]'
     of = f"{name}: " if name else ""
-    raise UsageError(f"{of}expected a list of strings, {near}; found {shown(given)}")
+    found = kind_of(given) if is_secret else shown(given)
+    raise UsageError(f"{of}expected a list of strings, {near}; found {found}")

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, get_origin
 import attrs
 
 from refold.engine.encoding.canonical import Json, unescaped
-from refold.engine.encoding.parameters import names_nearest
+from refold.engine.encoding.parameters import names_nearest, texts
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import UsageError
 from refold.engine.events.events import (
@@ -45,15 +45,7 @@ _WHOLE: Final = (ChildRef, Truncated, Usage)
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    # Whatever is iterated otherwise gives rules that find nothing: a dict of secrets its names.
-    given: object = values
-    is_list = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    texts: tuple[Any, ...] = tuple(values) if is_list else ()
-    kinds = {type(each).__name__ for each in texts if not isinstance(each, str)}
-    if not is_list or kinds:  # no value is told: it may be a secret
-        found = f"one with {', '.join(sorted(kinds))}" if is_list else type(given).__name__
-        raise UsageError(f"Redaction: expected a list of strings, such as ['…']; found {found}")
-    return texts
+    return texts(values, "Redaction", is_secret=True)
 
 
 def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:

@@ -18,6 +18,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import Limits
 from refold.engine.state.run_state import (
     CallKind,
+    Chained,
     ChildState,
     Counted,
     LimitCount,
@@ -32,22 +33,12 @@ _OK, _ERROR, _CANCELLED = 1, 2, 3  # places in a tool's counts; 0 is `called`
 
 
 @attrs.define(weakref_slot=False)
-class Talk:
+class Talk(Chained):
     """A conversation while it grows."""
 
     prefix: str
     prefix_messages: int
     turns: list[TalkPoint]
-
-    @property
-    def chain(self) -> str:
-        """As in `Conversation`."""
-        return self.turns[-1].chain if self.turns else self.prefix
-
-    @property
-    def messages(self) -> int:
-        """As in `Conversation`."""
-        return self.turns[-1].messages if self.turns else self.prefix_messages
 
 
 @attrs.define(weakref_slot=False, eq=False)

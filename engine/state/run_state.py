@@ -8,6 +8,7 @@ To add a fact: add it to `Counted`, which `digests.state_json` shows, and to its
 `digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import attrs
@@ -77,15 +78,14 @@ class TalkPoint(Value):
     """The chain digest of them all (CONTRACT.md §2.4)."""
 
 
-@attrs.frozen
-class Conversation(Value):
-    """The last conversation in a scope: the places of its messages, not their text."""
+class Chained:
+    """What a conversation has, and one that still grows."""
 
-    scope: str
+    __slots__ = ()
     prefix: str
     """Chain digest of the messages that no entry of `turns` stores; empty for none."""
     prefix_messages: int
-    turns: tuple[TalkPoint, ...] = ()
+    turns: Sequence[TalkPoint]
 
     @property
     def chain(self) -> str:
@@ -96,6 +96,16 @@ class Conversation(Value):
     def messages(self) -> int:
         """How many messages it has."""
         return self.turns[-1].messages if self.turns else self.prefix_messages
+
+
+@attrs.frozen
+class Conversation(Value, Chained):
+    """The last conversation in a scope: the places of its messages, not their text."""
+
+    scope: str
+    prefix: str
+    prefix_messages: int
+    turns: tuple[TalkPoint, ...] = ()
 
 
 @attrs.frozen
