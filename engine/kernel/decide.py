@@ -122,7 +122,7 @@ _FINISH: Final = "No child can be started: finish with what you have."
 
 
 @attrs.frozen
-class _Budget:
+class _Budget(Value):
     """A cap on what runs spend, in tokens or in millionths of a dollar."""
 
     limit: str
