@@ -193,7 +193,9 @@ def reference_of(program: Program | Reference | str) -> Reference:
         )
     source = module_source(module)
     if source is None:
-        raise ProgramNotFound(name, f"module {module!r} has no file to import: save it as one")
+        raise ProgramNotFound(
+            name, f"module {module!r} has no file to import: save the program in one"
+        )
     return Reference(source, name)
 
 

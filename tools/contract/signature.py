@@ -234,7 +234,7 @@ def _signature(function: Callable[..., Any], tool: str) -> Iterator[tuple[str, i
 
 def _unannotated(name: str) -> str:
     if name in ("self", "cls"):
-        return "a method needs its object: pass the bound method, tools=[thing.method]"
+        return "a method needs its object: leave out the decorator, and pass tools=[thing.method]"
     return f"it has no type: annotate it, as in `{name}: str` (Any takes any JSON value)"
 
 
