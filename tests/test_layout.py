@@ -134,6 +134,7 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/cli/output/listed.py": "values: tests/cli/arguments/test_run_list.py",
     "src/refold/cli/output/printed.py": "values: tests/cli/schema/test_documents.py",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
+    "src/refold/cli/commands/check/verified.py": "tests/cli/commands/check/test_verify.py",
     "src/refold/programs/client_calls.py": "tests/cli/commands/more/test_mcp_delegate.py",
     "src/refold/cli/arguments/running.py": "tests/cli/commands/record/test_run.py",
     **{

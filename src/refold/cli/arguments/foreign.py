@@ -72,7 +72,7 @@ def is_given(ctx: click.Context, name: str | None) -> bool:
 
 
 def command_given() -> tuple[str, ...] | None:
-    """Return the command after `--`; `None` if there is no `--`.
+    """Return the command after `--`; `None` without `--`.
 
     Raises:
         UsageError: nothing follows it.
@@ -101,10 +101,11 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "--volatile": {
         "metavar": "RULE", "multiple": True,
-        "help": "Do not compare a part of requests, model:*/parameters/user; text that matches, "
-        "text:REGEX; files at the end, file:GLOB; the order of adjacent user messages that begin "
-        "like order:REGEX; or the order of what the command prints, output:words, output:lines "
-        "or output:letters, or none of it, output:ignore.",
+        "help": "Do not compare a part of requests, model:*/parameters/user or "
+        "tool:fetch/arguments/ts; and of a command, text that matches, text:REGEX; files at the "
+        "end, file:GLOB; the order of adjacent user messages that begin like order:REGEX; or the "
+        "order of its output, output:words, output:lines or output:letters, or none of it, "
+        "output:ignore.  Reports list the ignored values.",
     },
     "--profile": {
         "metavar": "NAME", "default": "",
@@ -173,16 +174,19 @@ class Foreign:
         return {"upstreams": self.upstream, **rules, **({"output": output[-1]} if output else {})}
 
 
-def _foreign(kind: type[click.Option], *names: str) -> Decorator:
+def _foreign(kind: type[click.Option], *names: str, **kinds: type[click.Option]) -> Decorator:
     """Return what adds options of a kind; a command gets them as `foreign`."""
-    options = (click.option(name, cls=kind, **_OPTIONS[name]) for name in names)
+    options = (
+        click.option(name, cls=kinds.get(name[2:], kind), **_OPTIONS[name]) for name in names
+    )
     return as_one("foreign", Foreign, *options)
 
 
 record_options: Final = _foreign(click.Option, *_SHARED)
+doctor_options: Final = _foreign(click.Option, "--upstream", "--profile")
 fork_options: Final = _foreign(OfCommands, *_SHARED, "--copy")
 replay_options: Final = _foreign(
-    OfCommands, "--on-miss", "--pace", "--upstream", "--profile", "--copy"
+    OfCommands, "--on-miss", "--pace", *_SHARED, "--copy", volatile=click.Option
 )
 resume_options: Final = _foreign(OfCommands, "--into", *_SHARED, "--copy", "--yes")
 explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--copy")
@@ -221,7 +225,7 @@ _RULES: Final = ("text", "order", "file", "output", "part")
 
 
 def split_rules(volatile: Sequence[str]) -> dict[str, list[str]]:
-    """Return the rules of `--volatile` by what they name, one of `_RULES`."""
+    """Return the rules of `--volatile` by their kind, one of `_RULES`."""
     found: dict[str, list[str]] = {name: [] for name in _RULES}
     for rule in volatile:
         kind, colon, value = rule.partition(":")

@@ -202,7 +202,7 @@ def pair(text: str, option: str) -> tuple[str, str]:
     """Return the texts before and after the first `=`.
 
     Raises:
-        UsageError: there is no `=`, or nothing before it.
+        UsageError: a `=`, or the text before it, is missing.
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -216,7 +216,7 @@ def edits_of(
     """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` of `--set`, by key.
 
     Raises:
-        UsageError: as for `people.said`; or a text names a file that would not be read.
+        UsageError: as for `people.parse_decisions`; or a text names a file that would not be read.
     """
     for each in given:
         text = each.partition("=")[2].strip()

@@ -44,12 +44,12 @@ class AgentOptions:
     def prepared(
         self, prepare: Callable[..., Prepared], **given: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the input of a run and its options of `record`; print what is worth a note.
+        """Return the input of a run and its options of `record`; print the notes of the agents.
 
-        `prepare` takes `root`, `config` and `own` besides what is `given`.
+        `prepare` takes `root`, `config`, `own` and the `given` arguments.
 
         Raises:
-            UsageError: there is no model for its agent.
+            UsageError: its agent has no model.
         """
         own = self.own
         config = load_config(self.config or Path(), known_tools=known_tools(own))

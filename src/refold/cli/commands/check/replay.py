@@ -84,14 +84,6 @@ from refold.replay.testing.selfcheck import Watched, watched
 @file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
 @click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
 @output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
-@click.option(
-    "--volatile", metavar="RULE", multiple=True,
-    help="Do not compare a part, tool:fetch/arguments/ts; with -- COMMAND, also text that matches, "
-    "text:REGEX, files, file:GLOB, the order of adjacent user messages that begin like "
-    "order:REGEX, or the order of the output, output:words, output:lines, output:letters, or "
-    "output:ignore.  Lists "
-    "what it ignored.",
-)  # fmt: skip
 @json_option
 def command(
     *,

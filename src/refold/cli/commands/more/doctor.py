@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from refold.cli.arguments.foreign import sessions
+from refold.cli.arguments.foreign import Foreign, doctor_options, sessions
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import HelpPage
@@ -17,12 +17,8 @@ from refold.cli.output.pages import HelpPage
 
 @click.command("doctor", cls=HelpPage, context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
-@click.option(
-    "--upstream", "upstreams", metavar="VARIABLE=URL", multiple=True,
-    help="Base-URL variable of another provider's client.",
-)  # fmt: skip
-@click.option("--profile", metavar="NAME", default="", help="As for `refold record`.")
-def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: str) -> int:
+@doctor_options
+def command(*, command: tuple[str, ...], foreign: Foreign) -> int:
     r"""Check whether a command can be recorded, without a model or a key.
 
     The command runs as it would with `refold record`, but every request is answered with the same
@@ -37,7 +33,8 @@ def command(*, command: tuple[str, ...], upstreams: tuple[str, ...], profile: st
 
     Exit code: 0 a model request arrived · 1 none arrived.
     """
-    found = sessions().examine_command(command, upstreams=upstreams, profile=profile)
+    given = {"upstreams": foreign.upstream, "profile": foreign.profile}
+    found = sessions().examine_command(command, **given)
     sys.stdout.flush()
     for line in _lines(found):
         output.note(line)
