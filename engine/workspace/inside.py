@@ -197,7 +197,9 @@ class Inside:
                 found = "one is there, whose name the file system takes for the same"
                 raise FolderRefused(paths.as_text(path), "a new file", found) from None
         except ValueError:
-            raise FolderRefused(paths.as_text(path), "the text of a link", "NUL in it") from None
+            raise FolderRefused(
+                paths.as_text(path), "the target of a link", "a target with a NUL"
+            ) from None
 
     def take(self, source: Path, path: str) -> None:
         """Give a path to a file or a folder that is elsewhere on the same file system.

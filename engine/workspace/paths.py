@@ -60,7 +60,9 @@ def of_text(text: str) -> str:
     except UnicodeEncodeError:
         canonical = False
     if not canonical:
-        raise FolderRefused(text, "bytes of a path, a backslash doubled", "another spelling")
+        raise FolderRefused(
+            text, "a path as Refold writes it, with backslashes doubled", "a different spelling"
+        )
     return path
 
 

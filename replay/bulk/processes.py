@@ -211,7 +211,7 @@ def serve(line: bytes) -> NoReturn:
     envelope: dict[str, Any] = json.loads(line)
     protocol = take_protocol()
     if protocol is None:
-        raise SystemExit("only a replay of many logs starts this")
+        raise SystemExit("this module is started by a replay of many logs")
     reference = Reference(**envelope["execute"])
     execute = load(reference)
     import_module("refold.replay.reexecute.reexecute")  # or each fork would do it again

@@ -23,7 +23,7 @@ def answer(line: bytes) -> None:
     envelope: dict[str, Any] = loads(line)
     protocol = take_protocol()
     if protocol is None:
-        raise SystemExit("only a re-execution starts this")
+        raise SystemExit("this module is started by a re-execution")
     reply, log = protocol[1], Path(envelope["log"])
     returned = threading.Event()
 

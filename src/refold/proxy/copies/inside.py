@@ -98,7 +98,7 @@ class _Scratch:
                 return
             with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
                 if os.fstat(file.fileno()).st_size > _COPIED_MAX:
-                    raise OSError(errno.EFBIG, "a large file beside a mount", path)
+                    raise OSError(errno.EFBIG, "a file next to a mount is too large", path)
                 while part := file.read(_PART):
                     copy.write(part)
         _copy_status(path, to)
@@ -106,7 +106,7 @@ class _Scratch:
     def _overlay(self, folder: str, layer: str) -> None:
         number, self._count = self._count, self._count + 1
         if number >= _OVERLAYS_MAX:
-            raise OSError(errno.ENOSPC, "too many folders beside mounts", folder)
+            raise OSError(errno.ENOSPC, "too many folders next to mounts", folder)
         below = os.open(folder, _RDONLY_FD)  # a path with a comma or a colon cannot be an option
         upper, work = (f"{self._at}/{name}{number}" for name in ("upper", "work"))
         os.mkdir(upper)  # noqa: PTH102 - without pathlib
