@@ -114,11 +114,11 @@ def test_a_wrapped_text_is_whole_and_indented_on_a_terminal(
 ) -> None:
     text = " ".join(f"word{number}" for number in range(40))
     monkeypatch.setenv("COLUMNS", "40")
-    output.wrapped("    ", text)
+    output.wrapped(["    "], text)
     assert capsys.readouterr().out == f"    {text}\n"
 
     monkeypatch.setenv("FORCE_COLOR", "1")
-    output.wrapped("    ", (text, "red"))
+    output.wrapped(["    "], (text, "red"))
 
     said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert all(line.startswith("    ") and len(line) <= 40 for line in said)

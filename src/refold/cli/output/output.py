@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -202,15 +202,23 @@ def note_lines(text: str) -> None:
         note(each)
 
 
-def wrapped(lead: Part, *parts: Part) -> None:
-    """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
+def wrapped(lead: Sequence[Part], *parts: Part, is_repeated: bool = True) -> None:
+    """Print a text behind `lead`, whole: on a terminal over as many lines as it needs.
+
+    Each of them begins with `lead`, or only the first.
+    """
     if (screen := _console()) is None:
-        line(lead, *parts)
+        line(*lead, *parts)
         return
-    margin = _rich_text((lead,))
+    margin = _rich_text(tuple(lead))
+    if not is_repeated and screen.width - margin.cell_len < _WRAPPED_MIN:  # all of it stands below
+        line(*lead, cut=True)
+        margin = _rich_text((" " * 4,))
     width = max(_WRAPPED_MIN, screen.width - margin.cell_len)
     for each in _rich_text(parts).wrap(screen, width):
         screen.print(margin + each, soft_wrap=True)
+        if not is_repeated:
+            margin = _rich_text((" " * margin.cell_len,))
 
 
 def lines(text: str, style: str = "") -> None:
@@ -248,25 +256,9 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
         cells = [(part, style) if isinstance(part, str) else part for part in row]
         parts = [each for pair in zip(cells, gaps, strict=True) for each in pair]
         if wrap:
-            _hanging(parts[:-2], parts[-2])
+            wrapped(parts[:-2], parts[-2], is_repeated=False)
         else:
             line(*parts, cut=True)
-
-
-def _hanging(lead: list[Part], last: Part) -> None:
-    """Print a row whose last cell continues below itself if a terminal is too narrow."""
-    if (screen := _console()) is None:
-        line(*lead, last)
-        return
-    from rich.text import Text  # noqa: PLC0415 - terminals only
-
-    before = _rich_text(tuple(lead))
-    if screen.width - before.cell_len < _WRAPPED_MIN:  # then all of it stands below
-        line(*lead, cut=True)
-        before = Text(" " * 4)
-    for each in _rich_text((last,)).wrap(screen, screen.width - before.cell_len):
-        screen.print(before + each, soft_wrap=True)
-        before = Text(" " * before.cell_len)
 
 
 def note_json(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click calls it

@@ -83,7 +83,7 @@ def _print_run(
     if is_model_told and node.models:
         output.line((inner, "dim"), f"{'model':<{_STATUS_WIDTH}} {', '.join(node.models)}")
     for fact in _facts(node, details=details):
-        output.wrapped((inner, "dim"), *fact)
+        output.wrapped([(inner, "dim")], *fact)
     if details and node.log:  # a path is not broken, so that it can be copied
         entries = words.counted(node.entries, "entry", "entries")
         output.line((inner, "dim"), f"{'log':<{_STATUS_WIDTH}} {node.log}, {entries}")

@@ -175,4 +175,4 @@ def _tell(logs: list[str], text: str) -> None:
         output.line((output.shown_path(each), "bold"))
     if len(logs) > _NAMED_MAX:
         output.line((f"… and {len(logs) - _NAMED_MAX:,} more", "bold"))
-    output.wrapped("  ", "", text) if "\n" not in text else output.lines(text)
+    output.wrapped(["  "], "", text) if "\n" not in text else output.lines(text)

@@ -192,7 +192,7 @@ def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> i
     Raises:
         ExtraMissing: pyarrow is not installed.
     """
-    from refold.exports.spans import UNREAD, Spans  # noqa: PLC0415 - not for help pages
+    from refold.exports.spans import Spans  # noqa: PLC0415 - not for help pages
 
     folder.check()
     logs = places
@@ -213,8 +213,7 @@ def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> i
                 continue
             read.append(spans)
             left_out.update(spans.left_out)
-            if spans.left_out.get(UNREAD) or not _is_read(spans.tree):
-                gaps.append(f"{log.name}: {_GAP}")
+            gaps.extend(_gaps_of(spans, log.name))
 
     try:
         from refold.exports import parquet  # noqa: PLC0415 - an extra
@@ -223,17 +222,32 @@ def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> i
     said = lambda: f"{len(read):,} of {len(logs):,} runs exported"  # noqa: E731
     with output.progress(said), folder.files(parquet.FILES) as files:
         parquet.write(runs(), files)
+    made = sum(spans.made for spans in read)
+    counts = f"{words.counted(len(read), 'run')}, {words.counted(made, 'span')}"
+    exported = {"exported": output.shown_path(folder.path), "to": "parquet", "spans": made}
+    return _report_spans(exported, left_out, gaps, counts)
+
+
+def _report_spans(
+    exported: Mapping[str, object],
+    left_out: Mapping[str, int],
+    gaps: Sequence[str],
+    text: str,
+    lost: int = 0,
+) -> int:
+    """Report exported spans, and what they leave out; return the exit code."""
     left = {what: count for what, count in sorted(left_out.items()) if count}
     if left and not output.is_json():
         output.hint(f"left out: {', '.join(f'{count:,} {what}' for what, count in left.items())}")
     for gap in gaps:
         output.complain(gap)
-    made, shown = sum(spans.made for spans in read), output.shown_path(folder.path)
-    counts = f"{words.counted(len(read), 'run')}, {words.counted(made, 'span')}"
+    code = DAMAGED if gaps else USAGE if lost else FINE
+    if exported["exported"] == "-":  # standard output has the spans
+        return code
     return output.answer(
-        {"exported": shown, "to": "parquet", "spans": made, "lost": 0, "left_out": left},
-        lambda: output.line((shown, "bold"), f"  {counts}"),
-        DAMAGED if gaps else FINE,
+        {**exported, "lost": lost, "left_out": left},
+        lambda: output.line((str(exported["exported"]), "bold"), f"  {text}"),
+        code,
     )
 
 
@@ -249,8 +263,6 @@ def _spans(
     Raises:
         ExtraMissing: the packages of the format are needed, and are not installed.
     """
-    from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
-
     try:
         lost, why = _put(spans, to, file, endpoint)
     except ModuleNotFoundError as error:
@@ -258,28 +270,23 @@ def _spans(
         extra = ("opentelemetry", "otel") if to == "otlp" else (error.name or to, to)
         raise ExtraMissing(*extra) from None
     made = endpoint or ("-" if file is None else output.shown_path(file.path))
-    left_out = {what: count for what, count in sorted(spans.left_out.items()) if count}
     if lost:
         output.complain(
             f"{endpoint} did not accept {lost:,} of {spans.made:,} spans"
             f"{why and f' ({output.safe(why)})'}: check that a collector "
             "listens at exactly this URL, and run the export again"
         )
-    if left_out and not output.is_json():
-        told = ", ".join(f"{count:,} {what}" for what, count in left_out.items())
-        output.hint(f"left out: {told}")
-    damaged = UNREAD in left_out or not _is_read(spans.tree)
-    if damaged:
-        output.complain(f"{name}: {_GAP}")
-    code = DAMAGED if damaged else USAGE if lost else FINE
-    if file is None and not endpoint:
-        return code
-    document = {
-        "exported": made, "to": to, "spans": spans.made, "lost": lost, "left_out": left_out
-    }  # fmt: skip
-    return output.answer(
-        document, lambda: output.line((made, "bold"), f"  {spans.made - lost:,} spans"), code
-    )
+    exported = {"exported": made, "to": to, "spans": spans.made}
+    text = f"{spans.made - lost:,} spans"
+    return _report_spans(exported, spans.left_out, _gaps_of(spans, name), text, lost)
+
+
+def _gaps_of(spans: "Spans", name: str) -> list[str]:
+    """Return that a run has something that could not be read; empty if not."""
+    from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
+
+    is_read = not spans.left_out.get(UNREAD) and _is_read(spans.tree)
+    return [] if is_read else [f"{name}: {_GAP}"]
 
 
 def _put(spans: "Spans", to: str, file: OutputFile | None, endpoint: str | None) -> tuple[int, str]:

@@ -76,11 +76,11 @@ def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
     more = 0 if kind == "changed" else max(0, len(found) - _PLACES_SHOWN)
     for at, difference in enumerate(found):
         if more and at == len(found) - 1:
-            output.wrapped("  ", (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
+            output.wrapped(["  "], (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
         elif more and at >= _PLACES_SHOWN - 1:
             continue
         told = str(difference)[len(difference.pointer) :]
-        output.wrapped("  ", (difference.pointer, "cyan"), told)
+        output.wrapped(["  "], (difference.pointer, "cyan"), told)
 
 
 def _folded(path: Path, at: int) -> Refolded:
