@@ -20,6 +20,8 @@ from refold.store.place import StoredRun, stored_run
 _AT: Final = re.compile(r"@(?:last|-([1-9][0-9]{0,5}))")
 """The newest root run of a folder, or the second newest, `@-2`."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+RUNS_FOLDER: Final = Path("runs")
+"""The folder of runs unless one is named."""
 _MADE: Final = re.compile(r"^[0-9]{8}T[0-9]{6}Z-.+-([0-9a-f]{6})\.")
 """A name that Refold chose, and its last part."""
 _NAMED: Final = 3
@@ -57,7 +59,7 @@ class _Runs(UserPath):
         return copy
 
     def _found(self, value: str, name: str, folder: Path) -> Path | None:
-        folder = folder if "/" in value else Path("runs")
+        folder = folder if "/" in value else RUNS_FOLDER
         if at := _AT.fullmatch(name):
             from refold.cli.arguments.run_list import listed_runs  # noqa: PLC0415 - if it is asked
 
@@ -93,13 +95,15 @@ def _nearest(path: Path) -> str:
     return output.shown_path(names[near[0]]) if near else ""
 
 
-def short_name(path: Path) -> str:
-    """Return a short text that names a run as a LOG argument: `cdd500`, `audit`."""
+def short_name(path: Path, folder: Path = RUNS_FOLDER) -> str:
+    """Return a short text that names a run of a folder: `cdd500`, `audit`; of others, its path.
+
+    It is a LOG argument as it is for a run of `runs/`, else behind the folder.
+    """
+    if path.parent != folder or folder == Path():
+        return output.shown_path(path)
     made = _MADE.search(path.name)
-    is_here = path.parent == Path("runs") and path.suffix == SUFFIX
-    if made:
-        return made[1] if is_here else f"{output.shown_path(path.parent)}/{made[1]}"
-    return path.stem if is_here else output.shown_path(path)
+    return made[1] if made else path.name.removesuffix(SUFFIX)
 
 
 class _Run(_Runs):

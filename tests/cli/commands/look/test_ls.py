@@ -60,12 +60,13 @@ def test_a_root_is_listed_once_with_its_children_counted(folder: Path, invoke: I
 def test_people_read_a_run_on_one_line_its_log_before_the_rest(
     folder: Path, invoke: Invoke
 ) -> None:
-    heads, line = invoke("ls", folder).stdout.splitlines()
+    place, heads, line = invoke("ls", folder).stdout.splitlines()
     (run,) = _runs(folder, invoke)
 
     assert heads.split() == ["started", "status", "run", "below", "time", "what"]
     assert line.startswith(run["started"].replace("T", " ")[5:16] + "  completed  ")
-    numbers, _, what = line.partition(f"{folder / 'survey.jsonl'}")[2].partition("survey_tree")
+    assert place == f"{folder}:"
+    numbers, _, what = line.partition("  survey  ")[2].partition("survey_tree")
     assert numbers.split(None, 1) == ["3", f"{words.seconds(run['duration_ms'])}  "]
     assert what.startswith('  {"title":"a tree",')
 
@@ -80,14 +81,15 @@ def test_a_run_has_a_short_name_that_commands_take(
     shutil.copytree("runs", "others")
 
     rows = invoke("ls").stdout.splitlines()[1:]
-    elsewhere = invoke("ls", "others").stdout.splitlines()[1:]
+    place, _, *elsewhere = invoke("ls", "others").stdout.splitlines()
 
-    names = [row.split()[3] for row in (*rows, *elsewhere)]
-    made_id = made.stem[-6:]
-    assert names == [made_id, "mine", f"others/{made_id}", "others/mine.jsonl"]
-    assert all(row.index("_nothing") < 60 for row in rows)
+    names = [row.split()[3] for row in rows]
+    assert names == [made.stem[-6:], "mine"] == [row.split()[3] for row in elsewhere]
+    assert place == "others:"
+    assert all(row.index("_nothing") < 60 for row in (*rows, *elsewhere))
     for name in names:
         assert invoke("show", name).exit_code == 0
+        assert invoke("show", f"others/{name}").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_a_log_with_members_of_other_types_keeps_no_other_from_the_list(
 
     said = invoke("ls", folder)
 
-    assert (said.exit_code, "survey.jsonl" in said.stdout) == (0, True)
+    assert (said.exit_code, "  survey  " in said.stdout) == (0, True)
 
 
 def test_an_empty_folder_and_none_at_all_say_what_to_do(tmp_path: Path, invoke: Invoke) -> None:
@@ -368,7 +370,7 @@ def test_notable_lists_what_has_something_notable_in_its_tree(folder: Path, invo
     said = invoke("ls", folder, "--notable")
 
     assert said.exit_code == 0
-    assert [line.split()[3] for line in said.stdout.splitlines()[1:]] == [f"{folder}/empty.jsonl"]
+    assert [line.split()[3] for line in said.stdout.splitlines()[2:]] == ["empty"]
     assert "survey.jsonl: 1 log of it cannot be searched" in said.stderr
 
 
@@ -423,9 +425,9 @@ def test_a_run_is_listed_with_its_labels_input_and_error(orders: Path, invoke: I
     assert sent["labels"] == {"customer": "Zoë & Co"}
     assert sent["input"] == '{"what":"A-117"}'
     assert (sent["error"], failed["error"]) == ("", "raised: ValueError: nothing is left of it")
-    assert "  customer=Zoë & Co  " in lines[1]
-    assert '  {"what":"A-117"}' in lines[1]
-    assert "  raised: ValueError: nothing is left of it" in lines[2]
+    assert "  customer=Zoë & Co  " in lines[2]
+    assert '  {"what":"A-117"}' in lines[2]
+    assert "  raised: ValueError: nothing is left of it" in lines[3]
     assert len(large["input"]) <= 80
 
 

@@ -10,7 +10,7 @@ import click
 
 from refold.cli.arguments.logs import json_option, opened_log
 from refold.cli.arguments.run_list import moment, orphans, runs_of
-from refold.cli.arguments.run_names import PLACE, RUN, short_name
+from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER, short_name
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
@@ -235,7 +235,11 @@ def _print_runs(runs: Sequence[tuple[ListedRun, str]], sort: str) -> None:
     A column that no run has is left out.
     """
     heads = ["started", "status", "run", "below", "time", "cost", "tokens"]
-    rows = [_cells(run, sort) for run, _ in runs]
+    folders = {run.path.parent for run, _ in runs}
+    folder = folders.pop() if len(folders) == 1 else RUNS_FOLDER
+    if folder not in (RUNS_FOLDER, Path()):
+        output.line((f"{output.shown_path(folder)}:", "dim"))
+    rows = [_cells(run, folder, sort) for run, _ in runs]
     shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
     widths = {
         at: max(len(row[at]) for row in (heads, *rows) if len(row[at]) <= _LOG_WIDTH)
@@ -257,14 +261,14 @@ _NUMBERS: Final = 3
 """The first of the columns whose texts end alike."""
 
 
-def _cells(run: ListedRun, sort: str) -> list[str]:
+def _cells(run: ListedRun, folder: Path, sort: str) -> list[str]:
     """Return the columns of a run; its tokens only if runs are sorted by them."""
     started = (run.started or "").replace("T", " ")[:16]
     is_new = started[:4] == str(dt.datetime.now(dt.UTC).year)
     return [
         started[5:] if is_new else started,
         output.status(run.status)[0],
-        short_name(run.path),
+        short_name(run.path, folder),
         f"{run.runs - 1:,}" if run.runs > 1 else "",
         "" if run.duration_ms is None else words.seconds(run.duration_ms),
         words.dollars(_cost(run)) if _cost(run) else "",
