@@ -207,6 +207,8 @@ class Joined:
     """What Refold knows itself, and was used."""
     passed: list[IgnoredValue] = attrs.field(factory=list)
     """Of this pair alone; likewise below."""
+    is_crossed: bool = False
+    """Whether headers name callers that are bound to others: the same is asked by another one."""
     dates: list[tuple[str, str]] = attrs.field(factory=list)
 
     def following(self) -> "Joined":
@@ -217,8 +219,10 @@ class Joined:
         """Bind callers' ids from headers, unless either is already bound."""
         for name in recorded.keys() & now.keys():
             was, here = recorded[name], now[name]
-            if was != here and was not in self.ids and here not in self.ids_back:
+            known = self.ids.get(was), self.ids_back.get(here)
+            if was != here and known == (None, None):
                 self.bind(was, here)
+            self.is_crossed |= known not in ((None, None), (here, was))
 
     def bind(self, was: str, now: str) -> None:
         """Bind two ids; raises _DiffersError if either is bound to another one."""

@@ -119,12 +119,17 @@ class Matcher:
                 yield turn, joined
 
     def bound(self, asked: Asked) -> Asked:
-        """Bind the values of a request as its first match does; return it with recorded values."""
+        """Bind the values of a request as its first match does; return it with recorded values.
+
+        A match that headers call another caller's comes after all others.
+        """
         plain = self._settled(asked)
         equal = self._equal[self.bindings.key(plain)]
-        for _, joined in self._joined((*equal.waiting, *equal.recorded), plain):
-            self.bindings.commit(joined)
-            break
+        found = (join for _, join in self._joined((*equal.waiting, *equal.recorded), plain))
+        first = next(found, None)
+        if first is not None:
+            others = found if first.is_crossed else ()
+            self.bindings.commit(next((one for one in others if not one.is_crossed), first))
         return self.bindings.as_recorded(asked)
 
     def has(self, asked: Asked) -> bool:
@@ -147,7 +152,8 @@ class Matcher:
         free = [turn for turn in equal.waiting if turn.call in joined]
         waiting = free or self._but_for_redaction(plain)
         if waiting:
-            turn = self._likeliest(waiting, scope, agent)
+            crossed = {call for call, join in joined.items() if join.is_crossed}
+            turn = self._likeliest(waiting, scope, agent, crossed)
         elif joined and self._reads_again and self._is_read_alike(equal):
             turn = equal.recorded[-1]
         else:
@@ -213,11 +219,13 @@ class Matcher:
             waiting.remove(best)
         return paired
 
-    def _likeliest(self, waiting: list[RecordedTurn], scope: str, agent: str) -> RecordedTurn:
+    def _likeliest(
+        self, waiting: list[RecordedTurn], scope: str, agent: str, crossed: AbstractSet[str]
+    ) -> RecordedTurn:
         """Return the one of several equal requests that matches this one's place.
 
         It is in the same conversation, or in an unused one of the same agent below the same
-        conversation. The first of equally good ones is returned.
+        conversation, and not `crossed`. The first of equally good ones is returned.
         """
         if len(waiting) == 1:
             return waiting[0]
@@ -227,6 +235,7 @@ class Matcher:
         def alike(turn: RecordedTurn) -> tuple[bool, ...]:
             return (
                 turn.scope == ours,
+                turn.call not in crossed,
                 turn.scope not in taken,
                 self._record.agents.get(turn.scope, "") == agent,
                 _above(turn.scope) == above,

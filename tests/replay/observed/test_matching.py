@@ -411,3 +411,31 @@ def said_of(found: object) -> str:
     assert isinstance(found, RecordedTurn)
     assert found.answer is not None
     return str((found.answer.message or {}).get("content", ""))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_an_equal_request_binds_the_ids_of_its_own_caller(
+    tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """Two agents start one each with the same prompt; either may ask first."""
+
+    def asked(prompt: str, *callers: str) -> Asked:
+        ids = dict(zip(("session", "parent"), callers, strict=False))
+        return attrs.evolve(ask(system("Be brief."), user(prompt)), ids=ids)
+
+    def all_of(run: str) -> tuple[list[Asked], list[Asked]]:
+        above, below = ([f"ses_{run}{what}{each:012}" for each in (1, 2)] for what in "mc")
+        mains = [asked(f"survey {at}", each) for at, each in enumerate(above)]
+        return mains, [asked("count", *each) for each in zip(below, above, strict=True)]
+
+    mains, children = all_of("was")
+    said = [Exchange(each, says("yes")) for each in (*mains, *children)]
+    matcher = Matcher(read_record(record(tmp_path / "log.jsonl", said)))
+    mains, children = all_of("now")
+    for number, each in enumerate([*mains, *(children[at] for at in order)]):
+        matcher.bound(each)
+        found = matcher.take(each, f"0/{number}")
+        assert isinstance(found, RecordedTurn)
+
+    told = "ses_wasc000000000001 ses_wasc000000000002"
+    assert matcher.bindings.as_now(told) == told.replace("was", "now")
