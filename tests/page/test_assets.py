@@ -17,6 +17,7 @@ import pytest
 
 from refold.cli.commands.look.view import FolderOfRuns
 from refold.engine.errors import LogError
+from refold.engine.models.scripted import FunctionModel
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.state.digests import state_json
@@ -233,7 +234,7 @@ def test_an_agent_shows_what_it_was_told_and_answered_and_its_calls(
     _open(browser, desk_page)
     browser.click(".outline .who", 3)
     browser.reads("main h2", "clerk #3")
-    assert "say where order 3 is" in browser.text(".box.told")
+    assert "say where order 3 is" in browser.text(".box.task")
     assert "I have read: Order 3 is" in browser.text(".box.answered")
     assert "order_status" in browser.text(".step .name")
 
@@ -738,6 +739,31 @@ def test_hostile_content_is_text_on_the_start_page(browser: Browser, desk_log: P
     with _served(browser, _Runs(desk_log, names | {"id": HOSTILE, "models": [HOSTILE]})):
         browser.reads(".runs", "<script>window.hit=1</script>")
         _is_inert(browser)
+
+
+def test_a_text_has_the_direction_of_its_first_letter(browser: Browser, tmp_path: Path) -> None:
+    async def asks(run: Run, text: str) -> Any:
+        return (await run.model([{"role": "user", "content": text}])).message["content"]
+
+    said = "# שלם\n\nשם **דבר** אחד.\n\n- אחת\n- שבע"
+    model = FunctionModel(lambda _request: said, "clerk")
+    log = record(asks, "מהי בירת צרפת?", log=tmp_path / "a.jsonl", model=model).log
+    _open(browser, exported(log, tmp_path))
+
+    direction = "(e) => getComputedStyle(e).direction"
+    shown = f"return [...document.querySelectorAll('.md > *, .md li')].map({direction})"
+    assert set(browser.run(shown)) == {"rtl"}
+    assert browser.run("return getComputedStyle(document.body).direction") == "ltr"
+
+
+def test_a_long_question_of_a_run_that_waits_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+    async def asks(run: Run, text: str) -> str:
+        return str(await run.ask(text))
+
+    log = record(asks, "May I publish it to all of them? " * 20, log=tmp_path / "a.jsonl").log
+    _open(browser, exported(log, tmp_path), width=360)
+
+    assert browser.run(_CUT) == []
 
 
 def test_controls_stand_as_escapes(browser: Browser, hostile_page: Path) -> None:

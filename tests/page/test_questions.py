@@ -163,7 +163,7 @@ def _agent(browser: Browser, number: int) -> None:
 
 def test_1_which_agent_failed_and_why(shown: Browser) -> None:
     shown.press("f")
-    _sees(shown, "main .step.failed" if shown.all(".step.here") else "main .box.bad")
+    _sees(shown, "main .step.here.failed, main .box.bad")
     assert "no such words" in shown.text("main") or "search.py is not there" in shown.text("main")
 
 
@@ -185,8 +185,16 @@ def test_3_where_the_time_went(shown: Browser) -> None:
 
 def test_4_what_an_agent_was_told_and_what_it_answered(shown: Browser) -> None:
     _agent(shown, 2)
-    _sees(shown, ".box.told", "Review cart.py and annotate it")
+    _sees(shown, ".box.task", "Review cart.py and annotate it")
     _sees(shown, ".box.answered strong", "needs work")
+
+
+def test_4_an_answer_is_on_the_first_screen_of_a_phone(shown: Browser) -> None:
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    shown.command("Emulation.setDeviceMetricsOverride", **size)
+    shown.run("scrollTo(0, 0)")
+    _sees(shown, ".box.answered", "All are reviewed.")
+    assert shown.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_5_the_whole_prompt_at_a_step(shown: Browser) -> None:
@@ -260,8 +268,8 @@ def test_10_a_link_to_what_is_seen(shown: Browser) -> None:
 
 def test_11_copies(shown: Browser) -> None:
     _agent(shown, 2)
-    shown.reads(".box.told", "cart")
-    assert _copied(shown, ".box.told .copy") == "Review cart.py and annotate it"
+    shown.reads(".box.task", "cart")
+    assert _copied(shown, ".box.task .copy") == "Review cart.py and annotate it"
     assert "**needs work**" in _copied(shown, ".box.answered .copy")
     command = _copied(shown, "[data-copy='the command that shows this run']")
     assert command.startswith("refold show ")

@@ -18,7 +18,7 @@ import {
 	textOf,
 	timeOf,
 } from "./model.js";
-import { Copy, Folded, Icon, Markdown, Sign, Status, Value, said } from "./parts.js";
+import { Copy, Folded, Icon, Markdown, Sign, Status, Value, highlighted } from "./parts.js";
 import { set, state } from "./store.js";
 import { count, duration, faultOf, first, number, short } from "./words.js";
 
@@ -103,7 +103,12 @@ const Diff = (diff) =>
 			.slice(0, 50_000)
 			.split("\n")
 			.map((line, key) =>
-				h(line.startsWith("+") ? "ins" : line.startsWith("-") ? "del" : "span", { key }, said(line), "\n"),
+				h(
+					line.startsWith("+") ? "ins" : line.startsWith("-") ? "del" : "span",
+					{ key },
+					highlighted(line),
+					"\n",
+				),
 			),
 	);
 
@@ -131,9 +136,9 @@ function StepRow({ agent, step, turn, i }) {
 			h(
 				"summary.row",
 				h(Sign, { status: step.status }),
-				h("span.name", said(step.name)),
-				h("span.about.grow.cut", said(short(about, 400))),
-				edit || plain ? null : h("span.gave.cut", said(bad ? short(gave, 160) : first(gave, 120))),
+				h("span.name", highlighted(step.name)),
+				h("span.about.grow.cut", highlighted(short(about, 400))),
+				edit || plain ? null : h("span.gave.cut", highlighted(bad ? short(gave, 160) : first(gave, 120))),
 				h("span.ms", took(step.interval)),
 			),
 			h(
@@ -142,8 +147,8 @@ function StepRow({ agent, step, turn, i }) {
 					? h(
 							"pre.out.diff",
 							{ tabindex: "0" },
-							h("del", "- ", said(edit[0]), "\n"),
-							h("ins", "+ ", said(edit[1])),
+							h("del", "- ", highlighted(edit[0]), "\n"),
+							h("ins", "+ ", highlighted(edit[1])),
 						)
 					: step.about !== null &&
 							step.about !== "" &&
@@ -163,7 +168,7 @@ function StepRow({ agent, step, turn, i }) {
 							: h("p.soft", step.status === "open" ? "It has no result yet." : "It gave nothing."),
 						gave ? h(Copy, { text: gave, what: "the result" }) : null,
 					),
-				files.map((file, key) => h("div", { key }, h("p.file", said(file.text)), Diff(file.diff))),
+				files.map((file, key) => h("div", { key }, h("p.file", highlighted(file.text)), Diff(file.diff))),
 			),
 		),
 		h(Tools, { agent, entries: step.entries, at: { turn, step: i } }),
@@ -187,12 +192,14 @@ function Card({ agent }) {
 		h(
 			"span.row",
 			h(Sign, { status: agent.status, warn: isRed(agent) && !isBad(agent.status) }),
-			h("b.grow.cut", said(nameOf(agent))),
+			h("b.grow.cut", highlighted(nameOf(agent))),
 			bad ? h("span.bad", `${bad} failed`) : null,
 		),
 		h(
 			"span.clamp",
-			fault ? h("span.bad", said(short(fault))) : said(first(agent.answered || agent.told, 220)),
+			fault
+				? h("span.bad", highlighted(short(fault)))
+				: highlighted(first(agent.answered || agent.told, 220)),
 		),
 		h(
 			"span.foot",
@@ -249,8 +256,8 @@ function MessageRow({ how, message }) {
 			h(
 				isKept ? "summary.row" : "div.row",
 				h("span.how", how),
-				h("b", said(role)),
-				h("span.soft.grow.cut", isKept ? said(first(text, 160)) : asked),
+				h("b", highlighted(role)),
+				h("span.soft.grow.cut", isKept ? highlighted(first(text, 160)) : asked),
 			),
 			text ? h(Folded, { text, kind: "div.text", fold: 1200 }) : h("p.soft", asked || "no text"),
 		),
@@ -353,12 +360,12 @@ function TurnRow({ agent, turn, n }) {
 			turn.error &&
 				h(
 					"div.copied",
-					h("pre.out.bad", said(faultOf(turn.error))),
+					h("pre.out.bad", highlighted(faultOf(turn.error))),
 					h(Copy, { text: faultOf(turn.error), what: "the error" }),
 				),
 			turn.says &&
 				h(
-					"div.says.copied",
+					"div.answer.copied",
 					h(Answer, { text: turn.says }),
 					h(Copy, { text: turn.says, what: "this answer" }),
 				),
@@ -473,7 +480,7 @@ export class AgentView extends Component {
 			{ id: "main", tabindex: "-1", label: nameOf(agent), "data-agent": agent.key },
 			h(
 				"div.row.title",
-				h("h2", said(nameOf(agent))),
+				h("h2", highlighted(nameOf(agent))),
 				h(Status, { status: agent.status, word: agent.standing }),
 				above &&
 					h(
@@ -517,7 +524,7 @@ export class AgentView extends Component {
 			agent.told &&
 				h(
 					Box,
-					{ title: "Told", text: agent.told, kind: "told" },
+					{ title: "Told", text: agent.told, kind: "task" },
 					h(Folded, { text: agent.told, kind: "div.text", fold: 700 }),
 				),
 			agent.answered &&

@@ -6,7 +6,7 @@ import { DifferencePage } from "./difference.js";
 import { h } from "./dom.js";
 import { Drawer, toCause } from "./log.js";
 import { NO_QUERY, apply, failures, outline, placed } from "./model.js";
-import { RunPage, agentOf, cycle, hits, reveal, tellChecked } from "./run.js";
+import { RunPage, agentOf, cycle, hits, reveal, showChecked } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { onChange, set, state } from "./store.js";
 
@@ -178,7 +178,7 @@ let shown = 0;
 function progress(now) {
 	if (performance.now() - shown < 200) return;
 	shown = performance.now();
-	tellChecked({ ...now });
+	showChecked({ ...now });
 }
 
 /** @type {Run | null} */
@@ -207,7 +207,7 @@ async function follow() {
 function start(run) {
 	const store = new Store(run, state.given.live ? ask : null);
 	let isTold = false;
-	store.tell = () => {
+	store.onGrowth = () => {
 		if (isTold) return;
 		isTold = true;
 		setTimeout(() => {
@@ -269,7 +269,7 @@ async function boot() {
 	}
 }
 boot().catch((error) => {
-	const said = document.createElement("p");
-	said.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : error}`;
-	root.append(said);
+	const text = document.createElement("p");
+	text.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : error}`;
+	root.append(text);
 });

@@ -27,7 +27,7 @@ export async function check(store, tell) {
 	const now = {
 		state: "checking",
 		done: 0,
-		all: logs.reduce((n, log) => n + log.said.entries, 0),
+		all: logs.reduce((n, log) => n + log.facts.entries, 0),
 		why: "",
 		problems: [],
 		open: [],
@@ -37,7 +37,7 @@ export async function check(store, tell) {
 	if (!store.run.content) return unable("lines cannot be hashed, because content was left out");
 	if (!globalThis.crypto?.subtle) return unable("WebCrypto is not available in this browser");
 	for (const log of logs) await chain(log, store.run.verdict.problems, now, tell);
-	if (store.ask && logs.some((log) => log.lines < log.said.entries))
+	if (store.ask && logs.some((log) => log.lines < log.facts.entries))
 		return unable("the server has not sent the whole log");
 	for (const log of logs) bonds(log, store, now);
 	return { ...now, state: "done" };
@@ -50,7 +50,7 @@ async function chain(log, told, now, tell) {
 	/** @param {number} seq @param {string} what */
 	const bad = (seq, what) => at.problems.push({ log: log.id, seq, what });
 	const most = (at.most = told.some((each) => each.log === log.id && each.what.startsWith("torn tail"))
-		? Math.min(log.lines, log.said.entries)
+		? Math.min(log.lines, log.facts.entries)
 		: log.lines);
 	now.done += at.seq;
 	while (at.seq < most && at.problems.length < 100) {
@@ -106,16 +106,16 @@ async function chain(log, told, now, tell) {
 /** Compare a log with what others say of it; a head, where as many entries have come as it counts.
  * @param {any} log @param {any} store @param {any} now */
 function bonds(log, store, now) {
-	const { said } = log;
+	const { facts } = log;
 	const lines = log.checked.most;
-	const above = said.parent;
+	const above = facts.parent;
 	/** @param {number} seq @param {string} what */
 	const bad = (seq, what) => now.problems.push({ log: log.id, seq, what });
 	now.problems.push(...log.checked.problems);
 	if (log.fault) bad(0, log.fault);
-	else if (lines < said.entries) bad(lines, "entries are missing at this point");
-	else if (hashOf(log, said.entries - 1) !== said.head)
-		bad(Math.max(0, said.entries - 1), "the hash of this entry has changed since the page was written");
+	else if (lines < facts.entries) bad(lines, "entries are missing at this point");
+	else if (hashOf(log, facts.entries - 1) !== facts.head)
+		bad(Math.max(0, facts.entries - 1), "the hash of this entry has changed since the page was written");
 	let kept = log.entry(lines - 1)?.kind === "run.finished";
 	if (above && lines) {
 		// Its first line names the start, the parent's delivery its head and length.

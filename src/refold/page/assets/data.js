@@ -14,13 +14,13 @@ function roomy(array, size) {
 
 /** One log: its bytes as far as they have come, and where its lines begin. */
 export class Log {
-	/** @param {string} id @param {any} said */
-	constructor(id, said) {
+	/** @param {string} id @param {any} facts */
+	constructor(id, facts) {
 		this.id = id;
-		this.said = said;
-		this.bytes = new Uint8Array(Math.min(said.bytes || 0, 2 ** 31));
+		this.facts = facts;
+		this.bytes = new Uint8Array(Math.min(facts.bytes || 0, 2 ** 31));
 		this.filled = 0;
-		this.offsets = new Float64Array(Math.min((said.entries || 0) + 2, 2 ** 22));
+		this.offsets = new Float64Array(Math.min((facts.entries || 0) + 2, 2 ** 22));
 		this.lines = 0;
 		this.ended = false;
 		this.fault = "";
@@ -85,7 +85,7 @@ export class Store {
 		this.logs = new Map();
 		/** @type {Map<string, Promise<any>>} */
 		this.parts = new Map();
-		this.tell = () => {};
+		this.onGrowth = () => {};
 		this.zero = 0;
 		this.take(run);
 	}
@@ -97,11 +97,11 @@ export class Store {
 		this.logs = new Map();
 		if (this.ask) this.parts.clear();
 		for (const each of this.runs)
-			for (const said of each.logs) {
-				const log = known.get(said.id) ?? new Log(said.id, said);
-				const rows = each.entries?.[said.id];
-				this.logs.set(said.id, log);
-				log.said = said;
+			for (const facts of each.logs) {
+				const log = known.get(facts.id) ?? new Log(facts.id, facts);
+				const rows = each.entries?.[facts.id];
+				this.logs.set(facts.id, log);
+				log.facts = facts;
 				if (rows) {
 					log.rows = rows;
 					log.lines = rows.length;
@@ -132,20 +132,20 @@ export class Store {
 				log.fault = `cannot be unpacked: ${error instanceof Error ? error.message : error}`;
 			}
 			log.ended = true;
-			this.tell();
+			this.onGrowth();
 		}
 	}
 	/** Fetch the bytes that the document is of. What does not come leaves the log short, not damaged.
 	 * @param {Log} log */
 	async fetchLog(log) {
 		log.rewind();
-		while (this.ask && log.filled < log.said.bytes) {
-			const to = Math.min(log.said.bytes, log.filled + 2 ** 21);
+		while (this.ask && log.filled < log.facts.bytes) {
+			const to = Math.min(log.facts.bytes, log.filled + 2 ** 21);
 			const reply = await fetch(this.ask("raw", { run: log.id, from: log.filled, to })).catch(() => null);
 			const chunk = reply?.ok ? new Uint8Array(await reply.arrayBuffer()) : new Uint8Array(0);
 			if (!chunk.length) return;
 			log.add(chunk);
-			this.tell();
+			this.onGrowth();
 			await pause();
 		}
 	}
@@ -230,7 +230,7 @@ export async function unpack(blocks, take, keep = false) {
 const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
 
 /** The words of a message, of whichever form. @param {any} message */
-function said(message) {
+function messageText(message) {
 	const parts = message?.content ?? message?.text ?? message?.parts ?? "";
 	if (!Array.isArray(parts)) return short(parts);
 	const text = parts.map((p) =>
@@ -255,9 +255,9 @@ export function summary(e) {
 		case "tool.returned":
 			return ending(d, d.result);
 		case "model.asked":
-			return `${d.model} ${d.added?.length ? `+${d.added.length}: ${said(d.added.at(-1))}` : ""}`;
+			return `${d.model} ${d.added?.length ? `+${d.added.length}: ${messageText(d.added.at(-1))}` : ""}`;
 		case "model.answered":
-			return ending(d, said(d.message) || (d.message?.tool_calls ?? []).map(nameOf).join(", "));
+			return ending(d, messageText(d.message) || (d.message?.tool_calls ?? []).map(nameOf).join(", "));
 		case "child.started":
 			return `${g.agent ?? g.program} ${short(g.brief)}`;
 		case "child.finished":

@@ -1,6 +1,6 @@
 /** How two runs differ: what differed first on the left, its words on the right. */
 import { h } from "./dom.js";
-import { Copy, Folded, said } from "./parts.js";
+import { Copy, Folded, highlighted } from "./parts.js";
 import { Head } from "./run.js";
 import { set, state } from "./store.js";
 import { count, duration, money, number, short, words } from "./words.js";
@@ -36,7 +36,7 @@ function Side({ name, value, parts, sign }) {
 				? h(
 						"pre.out",
 						{ tabindex: "0" },
-						own.map(([how, text], key) => h(how === " " ? "span" : tag, { key }, said(text))),
+						own.map(([how, text], key) => h(how === " " ? "span" : tag, { key }, highlighted(text))),
 					)
 				: h(Folded, { text: textOf(value) }),
 	);
@@ -135,7 +135,7 @@ export function DifferencePage({ run, fault, drawer }) {
 							h("span", cause.what),
 							cause.alike.length > 0 &&
 								h("span.soft", `the same in ${count(cause.alike.length, "more place")}`),
-							cause.follows > 0 && h("span.soft", `${count(cause.follows, "difference")} after it`),
+							cause.follows > 0 && h("span.soft", `${count(cause.follows, "difference")} may follow`),
 						),
 					),
 				diff.causes.length > 500 && h("p.soft", `and ${number(diff.causes.length - 500)} more: ${command}`),

@@ -115,7 +115,7 @@ export class List extends Component {
 		if (known?.key === key) return known;
 		const { row, count, height, active = -1, role = "listbox", choose, name = "" } = this.props;
 		const { class: kind = "", inside, ...more } = row(i);
-		const said = {
+		const given = {
 			key,
 			id: `${name}-${i}`,
 			class: `item ${kind} ${i === active ? "on" : ""}`,
@@ -126,7 +126,7 @@ export class List extends Component {
 			style: this.state.all ? {} : { top: `${i * height}px`, height: `${height}px` },
 			onClick: () => choose?.(i),
 		};
-		const made = h("div", { ...said, ...more }, inside);
+		const made = h("div", { ...given, ...more }, inside);
 		this.made.set(i, made);
 		return made;
 	}

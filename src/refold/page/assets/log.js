@@ -139,7 +139,7 @@ class States extends Component {
 	render({ log, seq }, now) {
 		if (!now.states) return h("p.soft", "reading …");
 		const rows = now.states[log];
-		const ask = `refold show ${state.store.logs.get(log)?.said.name ?? "LOG"} --at ${seq}`;
+		const ask = `refold show ${state.store.logs.get(log)?.facts.name ?? "LOG"} --at ${seq}`;
 		if (!rows || seq >= rows.length)
 			return h(
 				"p.soft",
@@ -420,13 +420,13 @@ export function Drawer() {
 			h("span.grow"),
 			step("Entry before (k)", "←", seq - 1),
 			step("Entry after (j)", "→", seq + 1),
-			log?.said.parent
+			log?.facts.parent
 				? h(
 						"button.bare",
 						{
 							title: "Where it was started",
 							label: "Where it was started",
-							onClick: () => openEntry(log.said.parent.log, log.said.parent.seq),
+							onClick: () => openEntry(log.facts.parent.log, log.facts.parent.seq),
 						},
 						"↥",
 					)

@@ -50,9 +50,9 @@ export const tone = (status) =>
 export const Status = ({ status, word }) =>
 	h(
 		"span",
-		{ class: `pill ${tone(status)}` },
+		{ class: `pill ${tone(status)}`, title: word },
 		h(Icon, { name: ICONS[status] ?? "cross" }),
-		word || words(status),
+		h("span.cut", word || words(status)),
 	);
 
 /** @param {{ status: string, warn?: boolean }} props */
@@ -107,7 +107,7 @@ export class Copy extends Component {
 }
 
 /** Text with what is searched marked. @param {string} text */
-export const said = (text) =>
+export const highlighted = (text) =>
 	state.query.text
 		? split(text, state.query.text).map(([part, isHit]) => (isHit ? h("mark", part) : part))
 		: text;
@@ -125,7 +125,7 @@ export class Folded extends Component {
 		const most = Math.max(now.most, found < 0 ? 0 : found + 500);
 		const rest = text.length - most;
 		return [
-			h(kind, { tabindex: "0" }, said(text.slice(0, most))),
+			h(kind, { tabindex: "0" }, highlighted(text.slice(0, most))),
 			rest > 0 &&
 				h(
 					"button.more",
@@ -142,31 +142,43 @@ const inline = (tokens = []) =>
 		if (t.type === "strong") return h("strong", inline(t.tokens));
 		if (t.type === "em") return h("em", inline(t.tokens));
 		if (t.type === "del") return h("s", inline(t.tokens));
-		if (t.type === "codespan") return h("code", said(t.text));
+		if (t.type === "codespan") return h("code", highlighted(t.text));
 		if (t.type === "br") return h("br", {});
 		// A link would lead out of the page, and an image into it: both stay text.
 		if (t.type === "link" && t.text !== t.href) return [inline(t.tokens), h("span.soft", ` (${t.href})`)];
-		if (t.type === "image") return said(t.raw);
-		return t.tokens ? inline(t.tokens) : said(t.type === "escape" || t.type === "text" ? t.text : t.raw);
+		if (t.type === "image") return highlighted(t.raw);
+		return t.tokens
+			? inline(t.tokens)
+			: highlighted(t.type === "escape" || t.type === "text" ? t.text : t.raw);
 	});
 
-/** @param {any} t @returns {any} */
-function block(t) {
+/** A block; one inside another has the direction of that. @param {any} t @param {string} [dir] @returns {any} */
+function block(t, dir) {
 	if (t.type === "space" || t.type === "def") return null;
-	if (t.type === "heading") return h("p.heading", { class: `h${t.depth}` }, inline(t.tokens));
+	if (t.type === "heading") return h("p.heading", { class: `h${t.depth}`, dir }, inline(t.tokens));
 	if (t.type === "list")
 		return h(
 			t.ordered ? "ol" : "ul",
-			{ start: t.start || undefined },
-			t.items.map((/** @type {any} */ each) => h("li", each.tokens.map(block))),
+			{ start: t.start || undefined, dir },
+			t.items.map((/** @type {any} */ each) =>
+				h(
+					"li",
+					each.tokens.map((/** @type {any} */ one) => block(one)),
+				),
+			),
 		);
 	if (t.type === "code")
 		return h(
 			"div.code",
-			h("pre.out", { tabindex: "0" }, said(t.text)),
+			h("pre.out", { tabindex: "0" }, highlighted(t.text)),
 			h(Copy, { text: t.text, what: "this code" }),
 		);
-	if (t.type === "blockquote") return h("blockquote", t.tokens.map(block));
+	if (t.type === "blockquote")
+		return h(
+			"blockquote",
+			{ dir },
+			t.tokens.map((/** @type {any} */ one) => block(one)),
+		);
 	if (t.type === "hr") return h("hr", {});
 	if (t.type === "table") {
 		/** @param {string} tag @param {any} cell */
@@ -176,6 +188,7 @@ function block(t) {
 			{ tabindex: "0" },
 			h(
 				"table",
+				{ dir },
 				h(
 					"thead",
 					h(
@@ -195,8 +208,8 @@ function block(t) {
 			),
 		);
 	}
-	if (t.type === "paragraph") return h("p", inline(t.tokens));
-	return t.tokens ? h("p", inline(t.tokens)) : h("p", said(t.raw ?? ""));
+	if (t.type === "paragraph") return h("p", { dir }, inline(t.tokens));
+	return t.tokens ? h("p", { dir }, inline(t.tokens)) : h("p", { dir }, highlighted(t.raw ?? ""));
 }
 
 const MARKDOWN_MAX = 100_000;
@@ -212,7 +225,10 @@ export function Markdown({ text }) {
 		tokens = lexer(text);
 		lexed.set(text, tokens);
 	}
-	return h("div.md", tokens.map(block));
+	return h(
+		"div.md",
+		tokens.map((each) => block(each, "auto")),
+	);
 }
 
 /** Bytes, or their base64, as an image where they are one. @param {string | Uint8Array} given */
@@ -278,7 +294,9 @@ export class Value extends Component {
 	render({ value, open = 2 }, now) {
 		if (typeof value === "string") {
 			const isLong = value.length > 120 || value.includes("\n");
-			return isLong ? h(Folded, { text: value, fold: 800 }) : h("span.string", said(JSON.stringify(value)));
+			return isLong
+				? h(Folded, { text: value, fold: 800 })
+				: h("span.string", highlighted(JSON.stringify(value)));
 		}
 		if (value === null || typeof value !== "object") return h("span.atom", String(value));
 		if (typeof value.$blob === "string")

@@ -3,7 +3,7 @@ import { Component } from "./vendor/preact.js";
 import { AgentView, go } from "./agent.js";
 import { List, h } from "./dom.js";
 import { choices, failedIn, index, isAsked, isRed, nameOf, outline, search, timeOf } from "./model.js";
-import { Copy, Icon, Sign, Status, said } from "./parts.js";
+import { Copy, Icon, Sign, Status, highlighted } from "./parts.js";
 import { set, state } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { count, duration, number, short, words, cents } from "./words.js";
@@ -136,7 +136,7 @@ function VerdictOf({ run }) {
 const verdicts = new Set();
 
 /** Show how far the check of the logs has come. @param {any} checked */
-export function tellChecked(checked) {
+export function showChecked(checked) {
 	state.checked = checked;
 	for (const each of verdicts) each.setState({});
 }
@@ -213,7 +213,7 @@ function Question({ run }) {
 		"section.ask",
 		{ label: "Question" },
 		h(Icon, { name: "ask", tone: "warn" }),
-		h("p.grow", h("b", "Question: "), said(short(question.question, 2000))),
+		h("p.grow", h("b", "Question: "), highlighted(short(question.question, 2000))),
 		h(Copy, { text: answer("true"), what: "the command that answers yes", label: "Copy: yes" }),
 		h(Copy, { text: answer("false"), what: "the command that answers no", label: "Copy: no" }),
 	);
@@ -239,7 +239,7 @@ function Files({ run }) {
 					h(
 						"li",
 						{ key: file.path },
-						h("code", said(file.text)),
+						h("code", highlighted(file.text)),
 						h("span.soft", " by "),
 						by(file.path).length
 							? by(file.path).map((agent, i) => [
@@ -336,7 +336,7 @@ export function Head({ run, fault }) {
 		),
 		h(
 			"div.row.heading",
-			h("h1", { title: short(run.title, 1000) }, said(short(run.title, 160))),
+			h("h1", { title: short(run.title, 1000) }, highlighted(short(run.title, 160))),
 			h(Status, {
 				status: root.status,
 				word: root.status === "completed" ? "" : short(words(root.status), 40),
@@ -370,7 +370,7 @@ export function Head({ run, fault }) {
 						"span",
 						h("b", root.cost),
 						root.cost ? " " : "",
-						h("span.soft", `${root.usage.tokens} tokens in ${count(all.requests, "request")}`),
+						h("span.soft", `${root.usage.tokens || 0} tokens in ${count(all.requests, "request")}`),
 						run.failures ? h("span.bad", ` ${run.failures}`) : "",
 					)
 				: null,
@@ -455,8 +455,8 @@ function Places({ found }) {
 					inside: [
 						h(Sign, { status: hit.status }),
 						h("b.who.cut", nameOf(hit.agent)),
-						h("span.what.cut", said(hit.what)),
-						h("span.snippet.cut", said(hit.snippet)),
+						h("span.what.cut", highlighted(hit.what)),
+						h("span.snippet.cut", highlighted(hit.snippet)),
 					],
 				};
 			},
@@ -484,7 +484,7 @@ class Outline extends Component {
 		const hasCost = run.agents.some((/** @type {any} */ each) => each.cost);
 		return h(
 			"nav.outline",
-			{ label: "Agents" },
+			{ label: "Agents", style: { "--rows": rows.length } },
 			h(List, {
 				label: "Agents",
 				name: "agent",
@@ -512,14 +512,14 @@ class Outline extends Component {
 							h(
 								"span",
 								{
-									class: `twist ${each.below ? "" : "none"} ${isFolded ? "" : "open"}`,
+									class: `twist ${isFolded ? "" : "open"}`,
 									hush: "true",
 									onClick: (e) => each.below && (e.stopPropagation(), this.fold(each, isFolded)),
 								},
 								each.below ? h(Icon, { name: "right" }) : null,
 							),
 							h(Sign, { status: each.status, warn: each.status === "completed" && isRed(each) }),
-							h("span.name.cut", said(nameOf(each)), bad ? h("span.bad", ` ·${bad}`) : null),
+							h("span.name.cut", highlighted(nameOf(each)), bad ? h("span.bad", ` ·${bad}`) : null),
 							hasCost && h("span.cost", { title: each.usage.spent }, cents(each.cost)),
 							h("span.took", timeOf(each)),
 						],

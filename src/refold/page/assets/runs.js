@@ -1,7 +1,7 @@
 /** The list of runs: in the user's words, a question first; two of them can be compared. */
 import { List, h } from "./dom.js";
 import { isBad } from "./model.js";
-import { Copy, Sign, Status, said } from "./parts.js";
+import { Copy, Sign, Status, highlighted } from "./parts.js";
 import { Crumbs } from "./run.js";
 import { set, state } from "./store.js";
 import { count, duration, money, number, short, words } from "./words.js";
@@ -36,7 +36,7 @@ export function listed(runs, query) {
 	return runs.filter((run) => {
 		if (query.status === "failed" ? !isFailed(run) : query.status && run.status !== query.status)
 			return false;
-		const said = [
+		const texts = [
 			run.title,
 			run.path,
 			run.program,
@@ -45,7 +45,7 @@ export function listed(runs, query) {
 			run.standing,
 			...(run.models ?? []),
 		];
-		return !needle || said.some((each) => each && String(each).toLowerCase().includes(needle));
+		return !needle || texts.some((each) => each && String(each).toLowerCase().includes(needle));
 	});
 }
 
@@ -159,10 +159,10 @@ export function RunsPage({ runs }) {
 					const run = rows[i];
 					const href = to({ log: run.id });
 					const about = run.question
-						? h("span.warn.cut", said(run.question))
+						? h("span.warn.cut", highlighted(run.question))
 						: h(
 								"span.soft.cut",
-								said(
+								highlighted(
 									[run.path, run.program === run.title ? "" : run.program, run.agent, ...(run.models ?? [])]
 										.filter(Boolean)
 										.join(" · "),
@@ -187,7 +187,7 @@ export function RunsPage({ runs }) {
 									h(
 										"a.cut",
 										{ href, onClick: (e) => e.stopPropagation() },
-										said(short(run.title || run.program || run.path, 200)),
+										highlighted(short(run.title || run.program || run.path, 200)),
 									),
 									run.status === "completed" ? null : h(Status, { status: run.status }),
 								),

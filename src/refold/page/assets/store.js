@@ -33,8 +33,8 @@ export function set(change, isNew = false) {
 	state.at = { ...state.at, ...at };
 	state.query = { ...state.query, ...query };
 	if (at || query) {
-		const said = address(state.query, state.at);
-		if (said !== (location.hash || "#")) history[isNew ? "pushState" : "replaceState"](null, "", said);
+		const hash = address(state.query, state.at);
+		if (hash !== (location.hash || "#")) history[isNew ? "pushState" : "replaceState"](null, "", hash);
 	}
 	if (isWaiting) return;
 	isWaiting = true;
