@@ -79,6 +79,18 @@ const criticalOf = once((/** @type {Run} */ run) => {
 });
 const drawings = once((/** @type {Agent} */ _) => ({ key: "", made: /** @type {any} */ (null) }));
 
+/** The pattern of tools, drawn once for all lanes. */
+const HATCH = h(
+	"svg.unseen",
+	{ hush: "true" },
+	h(
+		"pattern",
+		{ id: "hatch", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+		h("rect", { width: 4, height: 4 }),
+		h("rect.line", { width: 2, height: 4 }),
+	),
+);
+
 export class Timeline extends Component {
 	/** @param {any} props */
 	constructor(props) {
@@ -191,6 +203,7 @@ export class Timeline extends Component {
 		return h(
 			"section.time",
 			{ label: "Timeline" },
+			HATCH,
 			h(
 				"div.ticks",
 				{ hush: "true", style: { "margin-left": `${label}px`, width: `${width}px` } },
