@@ -384,6 +384,7 @@ def test_heads_are_the_same_other_missing_or_were_not_kept(folder: Path, invoke:
     assert sorted(states) == ["missing", "none kept", "other"]
     assert re.search(r"yes +yes +none kept .*august", told.stdout)
     assert "its head differs from the expected one" in told.stdout
+    assert re.search(r"july/survey.jsonl\n +expected +missing .*No such file", told.stdout)
     assert new.exit_code == 1
     assert re.search("intact +yes.*complete +yes.*expected +none kept", new.stdout, re.DOTALL)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from refold.store.kept_heads import HeadsFile
 
 NOT_KEPT: Final = "none kept"
-_GONE: Final = "missing"
+GONE: Final = "missing"
 _HEAD_DIGITS: Final = 64
 
 
@@ -137,7 +137,7 @@ def verified_below(
         except StoreFailed:  # no run would be read any more
             raise
         except (RefoldError, click.UsageError) as error:
-            expected = _GONE if isinstance(error, LogMissing) else ""
+            expected = GONE if isinstance(error, LogMissing) else ""
             return VerifiedRun(_unread(given, error), OpenedLog(Path(given), given), expected)
 
     with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):

@@ -19,6 +19,7 @@ from refold.cli.arguments.logs import (
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.commands.check.verified import (
+    GONE,
     NOT_KEPT,
     KeptHeads,
     VerifiedRun,
@@ -248,6 +249,9 @@ def describe(verification: Verification, log: OpenedLog, expected: str = "") -> 
     entries = sum(report.entries for report in verification.logs)
     read, all_logs = _read(verification), words.counted(len(verification.logs), "log")
     output.line((output.shown_path(log.given), "bold"))
+    if expected == GONE:
+        output.line("  expected   ", _expected(expected), f"  {verification.damage[0].found}")
+        return
     logs = all_logs if read == len(verification.logs) else f"{read:,} of {all_logs} could be read"
     what = f"{logs}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
