@@ -33,6 +33,7 @@ PARTIAL: Final = {
     "refold.replay.reexecute.comparison._OF_RAISING": "the categories that raising can explain",
     "refold.replay.reexecute.comparison._OF_TIMERS": "the categories that a timer can explain",
     "refold.replay.run.opened_run._UNKNOWN": "the states in which nothing is known",
+    "refold.replay.difference.causes._GOT": "after the others a run knows nothing different",
     "refold.testing.refold_models.LIVE": "the modes that ask a model",
 }
 """Tables that are partial or mixed on purpose: what the words that they lack get."""
