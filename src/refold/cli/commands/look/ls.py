@@ -169,8 +169,11 @@ def _places(places: Iterable[Path | StoredRun]) -> tuple[list[Path], str]:
 
 
 def _advice_below(paths: Iterable[Path]) -> str:
-    """Return the command that lists the runs of a folder below; empty if none has any."""
-    logs = (log for path in paths if path.is_dir() for log in path.glob(f"*/**/*{SUFFIX}"))
+    """Return the command that lists the runs of a folder in one of these; empty if none has any.
+
+    No deeper: below a home folder are millions of files.
+    """
+    logs = (log for path in paths if path.is_dir() for log in path.glob(f"*/*{SUFFIX}"))
     log = next(logs, None)
     return f"`{output.command('ls', log.parent)}` lists those below" if log else ""
 
