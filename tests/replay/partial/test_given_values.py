@@ -77,5 +77,5 @@ def test_a_models_answer_is_a_text_or_a_message() -> None:
     """Another JSON value is its text, as a planner answers; half a message is refused."""
     for value, text in ((["tides", "ice"], '["tides","ice"]'), ({"n": 5}, '{"n":5}'), (5, "5")):
         assert edit(ModelAnswered("ok"), value).message == {"role": "assistant", "content": text}
-    with pytest.raises(UsageError, match="text or a message"):
+    with pytest.raises(UsageError, match="string or a message"):
         edit(ModelAnswered("ok"), {"role": "assistant", "text": "5"})
