@@ -75,10 +75,9 @@ def checked(path: str) -> str:
     names = path.split("/")
     if path.startswith("/"):
         raise FolderRefused(as_text(path), "a path below the folder", "an absolute path")
-    if bad := next((name for name in names if name in _SPECIAL), None):
+    if not _SPECIAL.isdisjoint(names):
+        bad = next(name for name in names if name in _SPECIAL)
         raise FolderRefused(as_text(path), "a path below the folder", f"the name {bad!r}")
-    if "" in names:
-        raise FolderRefused(as_text(path), "a path below the folder", "an empty name")
     may_be_git = "git" in path.lower() or not path.isascii()  # most are not, and each is checked
     if may_be_git and any(map(is_git, names)):
         raise FolderRefused(as_text(path), "a file outside of git's own folders", ".git")

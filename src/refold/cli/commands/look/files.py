@@ -54,14 +54,14 @@ def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
         assert found.started is not None
         start = found.started
         with contents_of(opened.path, found) as contents:
-            before, now = contents.whole(start.tree), contents.whole(found.tree)
+            now = contents.whole(found.tree)
             chosen = [entry for entry in now.differs if is_below(as_text(entry.path), path)]
             if out is not None:
                 return _restored(chosen, contents, out)
             if len(chosen) == 1 and as_text(chosen[0].path) == path and not output.is_json():
                 sys.stdout.buffer.write(contents.content(chosen[0]))
                 return FINE
-            listed = _listed(before, now, path)
+            listed = _listed(contents.whole(start.tree), now, path)
     if path and not listed:
         raise UsageError(
             f"{path}: no such file after that entry; to list the files, use `refold files LOG`"
