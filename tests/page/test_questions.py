@@ -220,7 +220,8 @@ def test_7_where_a_text_occurs(shown: Browser) -> None:
     """Each answer once, with the words on the screen; and marked where it stands."""
     shown.press("/", *"needs work")
     shown.reads(".places p", "places")
-    assert all("needs work" in text for text in shown.texts(".place mark"))
+    marks = ".place mark"
+    shown.until(lambda: all("needs work" in text for text in shown.texts(marks)), marks)
     _sees(shown, ".place mark", "needs work")
     shown.click(".place")
     _sees(shown, "main mark", "needs work")
