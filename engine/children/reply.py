@@ -9,14 +9,13 @@ cut the answer off), `own` (artifacts that no cap on artifacts applies to).  Not
 """
 
 import hashlib
-from typing import Any, NotRequired, Required, TypedDict
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 import orjson
 
 from refold.engine.encoding.canonical import Json, encode, loads, text_of_json
-from refold.engine.encoding.shapes import reader_of
-from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import (
@@ -33,26 +32,44 @@ from refold.engine.events.outcome import (
 )
 from refold.engine.ports.ports import Policy
 from refold.engine.state.folding import Fold
+from refold.engine.values import Value
 
 
-class ArtifactForm(TypedDict):
-    """An artifact in a reply."""
+@attrs.frozen
+class Members(Value):
+    """An object's shape: the shapes of its required and of its optional members, by name.
 
-    kind: str
-    value: str
-    name: NotRequired[str]
+    A shape is one of these, a list of the one that all its items have, or a type: `str`, `int` for
+    one of at least 0, `object` for any value.
+    """
+
+    needed: Mapping[str, Any]
+    more: Mapping[str, Any] = {}
 
 
-class _Reply(TypedDict, total=False):
-    status: Required[str]
-    summary: Required[str]
-    output: Json
-    artifacts: list[ArtifactForm]
-    own: list[ArtifactForm]
-    error: Fault
-    cut: bool
-    tools_used: list[str]
-    usage: Usage
+ARTIFACT: Final = Members({"kind": str, "value": str}, {"name": str})
+
+_REPLY: Final = Members(
+    {"status": str, "summary": str},
+    {
+        "output": object,
+        "artifacts": [ARTIFACT],
+        "own": [ARTIFACT],
+        "error": Members({"code": str, "message": str}),
+        "cut": bool,
+        "tools_used": [str],
+        "usage": Members({}, dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}),
+    },
+)
+_NAMES: Final = {
+    str: "text",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+}
 
 
 def reply_frame(finished: RunFinished, fold: Fold) -> bytes:
@@ -126,30 +143,43 @@ class Misfit(Exception):
         self.code = code
 
 
-def read_as(form: type, value: Json) -> Any:
-    """Return a value as a class describes it.
+def check_shape(value: Json, shape: Any, pointer: str = "") -> None:
+    """Check a value against a shape, see `Members`.
 
     Raises:
-        Misfit: it has another shape; with the first problem.
+        Misfit: it has another.
     """
-    try:
-        return reader_of(form)(value)
-    except Exception as error:  # noqa: BLE001 - what a reader raises is explained
-        wrong = next(problems_of(error))
-    raise Misfit(wrong.pointer, wrong.expected, wrong.found)
+    kind = _kind_of(shape)
+    if kind is not object and (type(value) is not kind or (kind is int and value < 0)):
+        least = " of at least 0" if kind is int else ""
+        found = str(value) if type(value) is kind else _NAMES.get(type(value), "something else")
+        raise Misfit(pointer, _NAMES[kind] + least, found)
+    if kind is list:
+        for index, item in enumerate(value):
+            check_shape(item, shape[0], f"{pointer}/{index}")
+    elif kind is dict:
+        known = {**shape.needed, **shape.more}
+        for name in shape.needed:
+            if name not in value:
+                raise Misfit(f"{pointer}/{name}", _NAMES[_kind_of(known[name])], "nothing")
+        for name, member in value.items():
+            if name not in known:
+                raise Misfit(f"{pointer}/{name}", f"one of {', '.join(known)}", "an unknown member")
+            check_shape(member, known[name], f"{pointer}/{name}")
+
+
+def _kind_of(shape: Any) -> Any:
+    return {Members: dict, list: list}.get(type(shape), shape)
 
 
 def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
     """Return a reply that has its shape and keeps to the policy; a null error is dropped."""
     if type(reply) is dict and reply.get("error", "") is None:
         del reply["error"]
-    found: dict[str, Any] = read_as(_Reply, reply)
-    if found["status"] not in STATUSES:
-        raise Misfit("/status", "one of " + ", ".join(STATUSES), f"{found['status']!r:.60}")
-    for name, value in found.get("usage", Usage()).as_json().items():
-        if type(value) is int and value < 0:
-            raise Misfit(f"/usage/{name}", "an integer of at least 0", str(value))
-    artifacts = found.get("artifacts", [])
+    check_shape(reply, _REPLY)
+    if reply["status"] not in STATUSES:
+        raise Misfit("/status", "one of " + ", ".join(STATUSES), f"{reply['status']!r:.60}")
+    artifacts = reply.get("artifacts", [])
     if len(artifacts) > (most := policy.max_artifacts):
         raise Misfit("/artifacts", f"at most {most} artifacts", str(len(artifacts)), "artifacts")
     for index, artifact in enumerate(artifacts):
@@ -160,7 +190,7 @@ def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
         if (size := len(artifact["value"].encode())) > policy.artifact_bytes:
             allowed = f"at most {policy.artifact_bytes} bytes"
             raise Misfit(f"{pointer}/value", allowed, f"{size} bytes", "artifacts")
-    return found
+    return reply  # type: ignore[no-any-return]  # an object, as was seen
 
 
 def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Outcome:
@@ -170,7 +200,7 @@ def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Out
     error = reply.get("error")
     status = reply["status"]
     if status != "completed" and error is None:
-        error = Fault(code=status, message=f"the child ended as {status} and gave no reason")
+        error = {"code": status, "message": f"the child ended as {status} and gave no reason"}
     return Outcome(
         status=status,
         summary=summary,
@@ -178,10 +208,10 @@ def _capped(reply: dict[str, Json], policy: Policy, more: dict[str, Any]) -> Out
         artifacts=tuple(
             Artifact(**each) for name in ("artifacts", "own") for each in reply.get(name, [])
         ),
-        error=error,
+        error=Fault(**error) if error is not None else None,
         truncated=truncated,
         tools_used=tuple(reply.get("tools_used", [])),
-        usage=reply.get("usage", Usage()),
+        usage=Usage(**reply.get("usage", {})),
         **more,
     )
 

@@ -42,7 +42,7 @@ from typing import Any, Final, TypedDict, cast
 import attrs
 import orjson
 
-from refold.engine.children.reply import ArtifactForm, Misfit, read_as
+from refold.engine.children.reply import ARTIFACT, Members, Misfit, check_shape
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.encoding.plain import to_json
 from refold.engine.encoding.shapes import reader_of
@@ -373,16 +373,15 @@ def report_of(answer: str) -> Report:
     kinds are allowed. Every other answer is text, even if it looks like JSON.
     """
     try:
-        found = read_as(_Report, loads(answer))
+        found = loads(answer)
+        check_shape(found, _REPORT)
     except (orjson.JSONDecodeError, Misfit):
         return Report(summary=answer, output=answer)
     artifacts = tuple(map(artifact_of, found["artifacts"]))
     return Report(summary=found["summary"], output=found["summary"], artifacts=artifacts)
 
 
-class _Report(TypedDict):
-    summary: str
-    artifacts: list[ArtifactForm]
+_REPORT: Final = Members({"summary": str, "artifacts": [ARTIFACT]})
 
 
 def _end_if_fatal(results: Sequence[CallResult]) -> None:

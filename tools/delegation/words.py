@@ -11,11 +11,11 @@ on the runner.  Rules: CONTRACT.md §10.4.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import orjson
 
-from refold.engine.children.reply import Misfit, read_as
+from refold.engine.children.reply import Members, Misfit, check_shape
 from refold.engine.encoding.canonical import loads
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Truncated
@@ -129,27 +129,25 @@ def handed_back(outcome: Outcome, answer: str = "") -> str:
     return "\n".join(filter(None, parts))
 
 
-class _Step(TypedDict):
-    id: int
-    title: str
-    status: str
-
-
-class _Plan(TypedDict):
-    objective: str
-    status: str
-    steps: list[_Step]
-
-
-def _steps(artifact: Artifact) -> list[_Step] | None:
+def _steps(artifact: Artifact) -> list[dict[str, str]] | None:
     """Return the steps of a plan, or `None` for another artifact; a program may name one alike."""
     if (artifact.kind, artifact.name) != ("json", PLAN):
         return None
     try:
-        plan: _Plan = read_as(_Plan, loads(artifact.value))
+        found = loads(artifact.value)
+        check_shape(found, _A_PLAN)
     except (orjson.JSONDecodeError, Misfit):
         return None
-    return plan["steps"]
+    return found["steps"]  # type: ignore[no-any-return]  # of this shape
+
+
+_A_PLAN: Final = Members(
+    {
+        "objective": str,
+        "status": str,
+        "steps": [Members({"id": int, "title": str, "status": str})],
+    }
+)
 
 
 def error_text(outcome: Outcome, error: str) -> str:

@@ -389,7 +389,7 @@ def test_101_a_file_of_a_profile_that_is_not_there_is_told(log: Path, workspace:
     """Before the run begins; and if it goes later, by the call that needs it."""
     gap = SpawnProfile(system_prompt_file="ABSENT.md", bootstrap_files=("SOUL.md",))
     tools = tools_of(workspace, {"gap": gap})
-    with pytest.raises(NotReady, match=r"ABSENT\.md: there is none.*SOUL\.md: there is none"):
+    with pytest.raises(NotReady, match=r"ABSENT\.md: no such file.*SOUL\.md: no such file"):
         spawned(log, tools, profile="gap")
     assert not log.exists()
 

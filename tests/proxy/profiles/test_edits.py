@@ -32,6 +32,7 @@ from tests.support.watched import (
 
 PROFILES = {each.name: each for each in shipped()}
 TOUCHED = {
+    "smolagents": ("[Step 1: Duration 0.27 seconds", "'id': '4176a7d7-9356'"),
     "GitHub Copilot CLI": ("<shellId: 4 completed", "(model: gpt-5-mini) count 8s\n"),
     "Claude Code": (
         f'"device_id":"{"0dcc15c9" * 8}"',

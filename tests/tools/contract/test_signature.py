@@ -110,7 +110,7 @@ class Shelf:
         (_generating, "return", "return a list"),
         (_streaming, "return", "return a list"),
         (_opened, "return", "Use str, int"),
-        (Shelf.take, "parameter 'self'", "bound method"),
+        (Shelf.take, "parameter 'self'", "pass tools=[thing.method]"),
         (len, "parameter 'obj'", "remove the `/`"),
         (lambda: 1, "name", "name it"),
         (Shelf, "function", "wrap it in a function"),

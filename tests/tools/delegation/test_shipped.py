@@ -490,7 +490,7 @@ def test_agents_of_a_folder_may_name_tools_of_the_run(tmp_path: Path) -> None:
 
     given = [look, subagents("subagent_dispatch", agents=tmp_path)]
     assert _started(given, log=tmp_path / "run.jsonl").ok
-    with pytest.raises(NotReady, match="'look': there is none of that name"):
+    with pytest.raises(NotReady, match="'look': not found"):
         _started(given[1:])
     (tmp_path / "helper.md").write_text(front.replace("look", "Bash"))
     with pytest.warns(RuntimeWarning), pytest.raises(OptionRefused, match="no tool is named 'Ba"):
