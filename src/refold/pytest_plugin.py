@@ -787,9 +787,9 @@ class _Recorded:
     # Quoted, for pytest 8.3 does not have the name.
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         older = sorted(self._older, key=lambda each: (-each[0], each[1]))
-        unused = sorted(
-            shlex.quote(os.path.relpath(log)) for log in self._unused if Path(log).exists()
-        )
+        unused = [
+            shlex.quote(os.path.relpath(log)) for log in sorted(self._unused) if Path(log).exists()
+        ]
         remove = [f"To remove them:\n  refold rm {' '.join(unused)}"] if unused else []
         sections = (
             *((title, [text]) for title, text in self._groups),

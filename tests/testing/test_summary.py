@@ -83,8 +83,8 @@ def test_two_changes_are_two(suite: Suite) -> None:
     source = TESTS.replace('["tin", "lead", "a b"]', '["tin", "lead", "a b", "ore", "clay"]')
     suite.write(test_it=source)
     suite.passes("--refold-record=once")
-    suite.edit("agent", "for query in queries]", "for query in {*queries} - {'tin', 'lead'}]")
-    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    deeper = 'brief="Dig deeper." if {"tin", "lead"} & {*queries} else "Dig wider."'
+    suite.edit("agent", 'brief="Dig."', deeper)
 
     said = suite.run().stdout.str()
 

@@ -144,9 +144,8 @@ class RefoldCommand(RecordedRuns):
 
     def _replay(self, log: Path, command: list[str], options: dict[str, Any]) -> RanCommand:
         __tracebackhide__ = True
-        printed = _Printed()
-        options["on_miss"] = self._settings.on_miss
-        report = replay_command(log, command, write=printed.write, **options)
+        printed, on_miss = _Printed(), self._settings.on_miss
+        report = replay_command(log, command, write=printed.write, on_miss=on_miss, **options)
         if report.exit_code == _INTERRUPTED and not report.identical:
             raise KeyboardInterrupt
         if report.is_nothing or not report.identical:
