@@ -85,6 +85,8 @@ def test_one_thread_watches_all_runs_and_keeps_none(tmp_path: Path) -> None:
     """Children in this process included; a run that has ended is let go."""
     seen: list[set[int | None]] = []
 
+    gone = threading.Event()
+
     def ended() -> "weakref.ref[Any]":
         async def program(run: refold.Run, levels: int) -> None:
             found = [each for each in threading.enumerate() if each.name == "refold-watch"]
@@ -93,10 +95,12 @@ def test_one_thread_watches_all_runs_and_keeps_none(tmp_path: Path) -> None:
                 await run.delegate(refold.Delegation(program=program, input=levels - 1))
 
         assert refold.record(program, 1, log=tmp_path / "a.jsonl").ok
-        return weakref.ref(program)
+        return weakref.ref(program, lambda _: gone.set())
 
     left = ended()
-    gc.collect()
+    ends = time.monotonic() + 60
+    while not gone.wait(0.01) and time.monotonic() < ends:  # a thread may hold it until it sleeps
+        gc.collect()
 
     assert len(seen) == 2
     assert seen[1] <= seen[0]
