@@ -392,7 +392,7 @@ def test_an_ignored_file_that_the_run_changed_is_named(
 
     notes = replay_command(world.log, ["true"]).notes
 
-    told = "changed by the recorded run, but as they are now in the copy: left; if"
+    told = "changed during the recorded run, but as they are now in the copy: left; if"
     assert any(each.startswith(told) for each in notes)
 
 

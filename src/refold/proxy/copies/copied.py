@@ -342,8 +342,8 @@ class BorrowedFiles:
         if altered := [path for path in taken if path in changed]:
             names = paths.names_of(altered)
             told.append(
-                f"changed by the recorded run, but as they are now in the copy: {names}; if the "
-                "replay differs, put them back as they were, or record again"
+                f"changed during the recorded run, but as they are now in the copy: {names}; if "
+                "the replay differs, put them back as they were, or record again"
             )
         if self._out:
             told.append(f"neither in the log nor in the copy: {paths.names_of(self._out)}")
