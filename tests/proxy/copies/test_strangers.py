@@ -39,9 +39,10 @@ _FOLDERS: Final = (
 _TARGETS: Final = (
     "{home}/mine", "{home}/.ssh", "{home}/.ssh/key", "{home}", "/", "..", "../..", "a", "b/c",
 )  # fmt: skip
+# `readlink -f` in place of `cd` has no end at a link like b -> b/c.
 _COMMAND: Final = """
     for each in .git a/.git b/.git a/b/.git; do
-        test "$(readlink -f "$each")" = "$PWD/$each" || continue
+        test "$(cd -P "$each" && pwd)" = "$PWD/$each" || continue
         ln -s "$0" "$each/objects/zz"; echo "$0" > "$each/objects/info/alternates"
         ln -sf "$0/key" "$each/info/exclude"; ln -sf "$0/key" "$each/HEAD"
         printf '[core]\\n\\tworktree = %s\\n' "$0" > "$each/config"
