@@ -359,11 +359,20 @@ def test_a_connection_is_used_again(answer: bytes, tmp_path: Path) -> None:
 )
 def test_a_connection_that_its_server_ends_is_not(answer: bytes, tmp_path: Path) -> None:
     """The next request gets one of its own."""
+    found, ended = list[tuple[int, bytes]](), threading.Semaphore(0)
+
+    def handle(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(answer)
+        connection.shutdown(socket.SHUT_WR)
+        ended.release()
+
     with (
-        RawServer(answering(answer)) as server,
+        RawServer(handle) as server,
         recorded(tmp_path / "run.jsonl", server.url) as base,
     ):
-        found = [said(base, {}) for _ in range(3)]
+        for _ in range(3):
+            found.append(said(base, {}))
+            assert ended.acquire(timeout=TIMEOUT_SECONDS)
         connections = len(server.heads)
 
     assert found == [(200, b"{}")] * 3
