@@ -227,7 +227,7 @@ SHELL: Final = {
     "engine/loop/loop.py": ("threads", "asks which thread runs, starts none"),
     "engine/models/scripted.py": ("files", "reads a script"),
     "engine/models/endpoint.py": (
-        "network threads",
+        "network threads environment",
         "asks which proxy a request went by; one client for all threads",
     ),
     "engine/observed/journal.py": ("random", "the seed of a run id"),

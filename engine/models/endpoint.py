@@ -9,6 +9,7 @@ members. Rules: CONTRACT.md §11.
 import difflib
 import inspect
 import json
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -115,7 +116,8 @@ class HttpModel(ABC):
         """Name the model, and the server if it is not the provider's own.
 
         `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
-        key in the environment, a `base_url` gets a placeholder.
+        key in the environment, a `base_url`, or the provider's variable of that name, gets a
+        placeholder.
         """
         self._model = model
         self._base_url = base_url
@@ -182,7 +184,7 @@ class HttpModel(ABC):
             if any(getattr(client, each, None) for each in _CREDENTIALS):
                 return client
             client.close()
-        if self._base_url is None:
+        if not (self._base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL")):
             why = f"no key: set {self.key_variables[0]}"
             raise ModelError(self.name, why, "credentials")
         return make(api_key=PLACEHOLDER_KEY, **options)

@@ -104,7 +104,7 @@ def traps(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(
             pytest.param(arguments.split(), marks=pytest.mark.long)
             for arguments in (
-                "replay . --program own:own --jobs 1",
+                "replay . --program own:own --limit jobs=1",
                 "replay a.jsonl",
                 "explore a.jsonl",
                 "replay own.jsonl --program own:own",
