@@ -57,9 +57,16 @@ def failure(model: AnthropicModel | OpenAICompatibleModel, asked: ModelRequest) 
     return caught.value
 
 
-def test_a_local_server_needs_no_key(adapter: Adapter, server: ModelServer) -> None:
-    """Where the environment holds none, a `base_url` gets a placeholder."""
+@pytest.mark.parametrize("way", ["argument", "variable"])
+def test_a_local_server_needs_no_key(
+    adapter: Adapter, server: ModelServer, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the environment holds none, a server that somebody names gets a placeholder."""
     model = at(adapter, server.url)
+    if way == "variable":
+        given = (model.reference.arguments or {})["base_url"]
+        monkeypatch.setenv(f"{model.provider.upper()}_BASE_URL", given)
+        model = type(model)("some-model")
 
     assert model.complete(ASKED).message["content"] == "Moon."
 
