@@ -18,7 +18,7 @@ from refold.engine.log.beside import add_pack
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
 from refold.engine.workspace.git import LONG_LIMIT, Git, RepositoryObjects, blob_id
-from refold.engine.workspace.inside import scratch_folder
+from refold.engine.workspace.inside import DiskFile, scratch_folder
 from refold.engine.workspace.left_out import WITHOUT_GIT
 from refold.engine.workspace.tree import FilePair, FileTree, TreeEntry
 
@@ -152,6 +152,15 @@ class Contents:
             why = f"expected {entry.size} bytes with the digest {entry.digest}, found others"
             raise ContentMissing(paths.as_text(entry.path), "the log", why, "content damaged")
         return content
+
+    def held(self, entry: TreeEntry | None) -> DiskFile | None:
+        """Return what an entry holds; in the place of a missing content, why it is missing."""
+        if entry is None:
+            return None
+        try:
+            return DiskFile(entry.mode, self.content(entry))
+        except ContentMissing as error:
+            return DiskFile(entry.mode, str(error).encode())
 
     def whole(self, tree: FileTree) -> FileTree:
         """Return a tree with all files of its bases.

@@ -211,19 +211,6 @@ class Inside:
         name, folder = self._at(path, makes=True)
         os.rename(source, name, dst_dir_fd=folder)
 
-    def links(self) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of each link, in this folder and all below it.
-
-        Raises:
-            OSError: the system refuses to read.
-        """
-        for above, _, _, folder in os.fwalk(dir_fd=self._top):
-            at = above.removeprefix(".").removeprefix("/")
-            with os.scandir(folder) as found:
-                names = [each.name for each in found if each.is_symlink()]
-            for name in names:
-                yield f"{at}/{name}" if at else name, os.readlink(name, dir_fd=folder)
-
     def _forget(self) -> None:
         if self._open >= 0:
             os.close(self._open)

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.20.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -47,25 +47,18 @@ def lenders(started: FolderStarted, packed: Git | None = None) -> Mapping[str, G
     """
     commits = {one.path: [one.commit] * bool(one.commit) for one in started.repositories}
     trees = {base.path: [base.tree] for base in started.tree.bases}
-    here = work_tree_around(Path.cwd())
-    folders, found = (Path(started.path), *([here] if here else [])), dict[str, Git]()
+    own, found = Path(started.path), dict[str, Git]()
+    folders = [own, *filter(None, [work_tree_around(Path.cwd())])]
     for path in commits | trees:
+        made = [Git(folder / path) for folder in folders if (folder / path / ".git").exists()]
+        late = [git for git in made if git.top != own / path and is_shallow(git)]
+        known = [*(git for git in made if git not in late), *filter(None, [packed]), *late]
         files = trees.get(path, [])
-        named = [[*files, *commits.get(path, [])], *([files] if files else [])]
-        pairs = ((git, each) for each in named for git in _candidates(path, folders, packed))
-        if git := next((git for git, each in pairs if _has(git, each)), None):
+        wanted = [[*files, *commits.get(path, [])], *([files] if files else [])]
+        pairs = ((git, ids) for ids in wanted for git in known)
+        if git := next((git for git, ids in pairs if _has(git, ids)), None):
             found[path] = git
     return found
-
-
-def _candidates(path: str, folders: Sequence[Path], packed: Git | None) -> Iterator[Git]:
-    """Yield the repositories that may have a path's objects; first that of the first folder."""
-    made = [Git(folder / path) for folder in folders if (folder / path / ".git").exists()]
-    late = [git for git in made if git.top != folders[0] / path and is_shallow(git)]
-    yield from (git for git in made if git not in late)
-    if packed is not None:
-        yield packed
-    yield from late
 
 
 def is_shallow(git: Git) -> bool:

@@ -95,18 +95,3 @@ def is_git(name: str) -> bool:
     """Return whether a name is `.git` to git, or to a file system that takes it for that."""
     plain = _INVISIBLE.sub("", name).casefold().rstrip(". ").partition(":")[0]
     return plain in {".git", "git~1"}
-
-
-def leads_out(path: str, target: str) -> bool:
-    """Return whether the link at `path` leads out of the folder, by its text `target` alone."""
-    at = path.split("/")[:-1]
-    if target.startswith("/"):
-        return True
-    for name in target.split("/"):
-        if name == ".." and not at:
-            return True
-        if name == "..":
-            at.pop()
-        elif name not in _SPECIAL:
-            at.append(name)
-    return False

@@ -2,12 +2,12 @@
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import ContentMissing, EntryMissing, RefoldError, UsageError
+from refold.engine.errors import EntryMissing, RefoldError, UsageError
 from refold.engine.events.events import FOLDER
 from refold.engine.log.reader import read_entries
 from refold.engine.observed.binding import Bindings
@@ -20,7 +20,7 @@ from refold.engine.workspace.entries import (
     FolderState,
     read_entry,
 )
-from refold.engine.workspace.inside import scratch_folder
+from refold.engine.workspace.inside import DiskFile, scratch_folder
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import FilePair, TreeEntry, changed
@@ -57,16 +57,6 @@ def folder_at(log: Path, at: int | None = None) -> FolderState:
     return state
 
 
-def folder_changes(log: Path) -> Iterator[tuple[int, FolderChanged, FolderState]]:
-    """Yield each entry with changes: its seq, its data, and the folder after it."""
-    state = FolderState()
-    for seq, entry in folder_entries(log):
-        if entry is not None:
-            state.apply(entry)
-        if isinstance(entry, FolderChanged) and entry.changes:
-            yield seq, entry, state
-
-
 def folder_diffs(
     log: Path, *, has_diffs: bool = True
 ) -> Iterator[tuple[int, tuple[str, ...], FileChange, list[str]]]:
@@ -77,14 +67,17 @@ def folder_diffs(
         FolderRefused: an entry has invalid folder data.
     """
     found, damage = list[tuple[int, tuple[str, ...], FileChange]](), None
-    folder = None
+    folder = FolderState()
     try:
-        for seq, entry, folder in folder_changes(log):  # noqa: B007 - the last one is used
-            found += [(seq, entry.suspects(change), change) for change in entry.changes]
+        for seq, entry in folder_entries(log):
+            if entry is not None:
+                folder.apply(entry)
+            if isinstance(entry, FolderChanged):
+                found += [(seq, entry.suspects(change), change) for change in entry.changes]
     except RefoldError as error:
         damage = error
     diffs = [list[str]()] * len(found)
-    if has_diffs and folder is not None:
+    if has_diffs and found:
         with contents_of(log, folder) as contents:
             diffs = contents.diffs([(one.path, one.before, one.after) for _, _, one in found])
     for each, diff in zip(found, diffs, strict=True):
@@ -103,6 +96,10 @@ def contents_of(log: Path, folder: FolderState) -> Iterator[Contents]:
             yield contents
 
 
+Reader = Callable[[TreeEntry | None], DiskFile | None]
+"""Returns what an entry holds."""
+
+
 @attrs.frozen(kw_only=True)
 class FileDifference:
     """A file that two runs left otherwise behind."""
@@ -112,6 +109,28 @@ class FileDifference:
     in_b: bool
     diff: tuple[str, ...] = ()
     """A unified diff from a to b, or a description if there is no text."""
+
+
+def differing_files(
+    changes: Iterable[FilePair], bindings: Bindings, was: Reader, now: Reader
+) -> list[FilePair]:
+    """Return the files that two runs left otherwise behind, of all that may differ.
+
+    `bindings` decide which texts are equal, and which files of one run alone are the same one.
+    """
+    ends = {path: (old, new) for path, old, new in changes}
+
+    def is_same(path: str, other: str) -> bool:
+        old, new = was(ends[path][0]), now(ends[other][1])
+        if old is None or new is None or old.mode != new.mode or old.content == new.content:
+            return old == new
+        texts = (one.content.decode(errors="surrogateescape") for one in (old, new))
+        return bindings.is_same_file(path, *texts)
+
+    only_was, only_now = ([p for p, pair in ends.items() if pair[side] is None] for side in (1, 0))
+    for path, other in bindings.file_pairs(only_was, only_now, is_same).items():
+        ends[path] = ends[path][0], ends.pop(other)[1]
+    return [(path, *pair) for path, pair in ends.items() if not is_same(path, path)]
 
 
 def folder_differences(
@@ -129,63 +148,26 @@ def folder_differences(
         one, other = folder_at(a), folder_at(b)
     except UsageError:
         return ()
-    with contents_of(a, one) as contents_a, contents_of(b, other) as contents_b:
-        whole_a = functools.cache(lambda: contents_a.whole(one.tree).by_path)
+    with contents_of(a, one) as contents, contents_of(b, other) as contents_b:
+        whole_a = functools.cache(lambda: contents.whole(one.tree).by_path)
         whole_b = functools.cache(lambda: contents_b.whole(other.tree).by_path)
         before, after = one.tree.by_path, other.tree.by_path
         if one.tree.bases != other.tree.bases:
             before, after = whole_a(), whole_b()
-        contents_a.borrow(contents_b)
-        ends = {
-            path: (old or whole_a().get(path), new or whole_b().get(path))
+        contents.borrow(contents_b)
+        changes = (
+            (path, _there(old or whole_a().get(path)), _there(new or whole_b().get(path)))
             for path, old, new in changed(before, after)
             if not is_volatile(path, ignored)
-        }
-
-        def is_same(path: str, now: str) -> bool:
-            pair = ends[path][0], ends[now][1]
-            held_a, held_b = (_held(end, contents_a) for end in pair)
-            return _is_same(path, held_a, held_b, bindings)
-
-        only_a = [path for path, (_, new) in ends.items() if not _is_there(new)]
-        only_b = [path for path, (old, _) in ends.items() if not _is_there(old)]
-        for path, now in bindings.file_pairs(only_a, only_b, is_same).items():
-            ends[path] = ends[path][0], ends.pop(now)[1]
-        found = list[FilePair]()
-        for path, (old, new) in ends.items():
-            held_a, held_b = _held(old, contents_a), _held(new, contents_a)
-            if not _is_same(path, held_a, held_b, bindings):
-                found.append((path, old, new))
+        )
+        found = differing_files(changes, bindings, contents.held, contents.held)
         return tuple(
             FileDifference(
-                path=as_text(path),
-                in_a=_is_there(old),
-                in_b=_is_there(new),
-                diff=tuple(lines),
+                path=as_text(path), in_a=old is not None, in_b=new is not None, diff=tuple(lines)
             )
-            for (path, old, new), lines in zip(found, contents_a.diffs(found), strict=True)
+            for (path, old, new), lines in zip(found, contents.diffs(found), strict=True)
         )
 
 
-def _is_there(entry: TreeEntry | None) -> bool:
-    return entry is not None and entry.kind != "gone"
-
-
-_Held = tuple[str, bytes | None]
-
-
-def _is_same(path: str, old: _Held, new: _Held, bindings: Bindings) -> bool:
-    if old == new or old[0] != new[0] or old[1] is None or new[1] is None:
-        return old == new
-    texts = (each.decode(errors="surrogateescape") for each in (old[1], new[1]))
-    return bindings.is_same_file(path, *texts)
-
-
-def _held(entry: TreeEntry | None, contents: Contents) -> _Held:
-    """Return a file's final mode, empty if it is gone, and its content or a description."""
-    if entry is None or entry.kind == "gone":
-        return "", None
-    try:
-        return entry.mode, contents.content(entry)
-    except ContentMissing as error:
-        return entry.mode, error.why.encode()
+def _there(entry: TreeEntry | None) -> TreeEntry | None:
+    return None if entry is None or entry.kind == "gone" else entry

@@ -21,7 +21,6 @@ from refold.engine.errors import UsageError
 from refold.engine.events.events import LEFT, Extension
 from refold.engine.log.beside import add_pack, packs_of
 from refold.engine.log.names import files_of, fresh_path
-from refold.engine.observed.binding import Bindings
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import EXACT, Profile
 from refold.engine.observed.volatile import VolatileRules
@@ -42,6 +41,7 @@ from refold.proxy.command import (
     unheard,
 )
 from refold.proxy.copies.applying import FolderPatch, patch_of
+from refold.proxy.copies.ended import EndedFolder
 from refold.proxy.copies.placing import Copying, Placement, placed
 from refold.proxy.desks.caps import Caps
 from refold.proxy.desks.examining import Examining
@@ -346,7 +346,10 @@ def replay_command(
         ended = session.run(desk, mcp, journal, variables, folds_errors=True)
         desk.scan_folder()
         printed = bookends.output_of(ended, session.secrets)
-        files, more = session.left(record, desk.bindings)
+        left = EndedFolder()
+        if session.place.comparison is not None:
+            left = session.place.comparison.end(record.folder, desk.bindings, record.volatile_files)
+        files = left.recorded, left.now
         report = report_of(record, desk.matcher, live=desk.live, output=printed, files=files)
         report = with_mcp(report, mcp)
         report = without_network(report) if session.place.is_offline else report
@@ -355,7 +358,7 @@ def replay_command(
         notes += [_TYPED] if bookends.typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
-        notes += [*session.place.notes, *desk.refused, *more]
+        notes += [*session.place.notes, *desk.refused, *filter(None, [left.note])]
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,
             files=session.place.line, unused=session.place.edits.unused,
@@ -791,30 +794,6 @@ class _Session:
                 start=self.place.start,
                 timeout=self.timeout,
             )
-
-    def left(
-        self, record: ObservedRecord, bindings: Bindings
-    ) -> tuple[tuple[dict[str, str], dict[str, str]], list[str]]:
-        """Return the files that differ at the end, recorded and now, and the notes."""
-        if self.place.comparison is None:
-            return ({}, {}), []
-        ended = self.place.comparison.end(record.folder, record.volatile_files)
-        was, left = ended.recorded, dict(ended.now)
-
-        def is_same(path: str, other: str) -> bool:
-            is_mode = ended.modes[path] == ended.modes[other]
-            return is_mode and bindings.is_same_file(path, was[path], ended.now[other])
-
-        alone = was.keys() - left.keys(), left.keys() - was.keys()
-        for path, other in bindings.file_pairs(*alone, is_same).items():
-            is_mode = ended.modes[path] == ended.modes[other]
-            left[path] = ("" if is_mode else f"mode {ended.modes[other]}\n") + left.pop(other)
-        both = {path for path in left if path in was}
-        same = {path for path in both if bindings.is_same_file(path, was[path], left[path])}
-        then = {path: text for path, text in was.items() if path not in same}
-        found = ((path, text) for path, text in left.items() if path not in same)
-        now = {path: bindings.as_recorded_text(text) for path, text in found}
-        return (then, now), [ended.note] if ended.note else []
 
     @contextlib.contextmanager
     def _commits(self, record: ObservedRecord) -> Iterator[LookAtMade]:

@@ -60,20 +60,6 @@ def test_other_paths_are_not(path: str) -> None:
     assert paths.checked(path) == path
 
 
-@pytest.mark.parametrize(
-    ("path", "target", "is_out"),
-    [
-        ("a", "b", False), ("a/b", "../c", False), ("a/b", "../../c", True), ("a", "..", True),
-        ("a", "/etc", True), ("a/b", "./../x/../y", False), ("a", "x/../../y", True),
-    ],
-)  # fmt: skip
-def test_a_link_that_leads_out_is_known_by_its_text(
-    path: str, target: str, *, is_out: bool
-) -> None:
-    """Nothing is followed to find out."""
-    assert paths.leads_out(path, target) is is_out
-
-
 def test_many_names_are_counted() -> None:
     """As a log holds them."""
     assert paths.names_of(["a\\", "\udcff"]) == "a\\\\, \\xff"

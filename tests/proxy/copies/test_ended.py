@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.log.names import files_of
+from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import (
     FolderChanged,
@@ -43,7 +44,7 @@ def compared(
     ):
         comparison.begin()
         now(copy)
-        return comparison.end(state)
+        return comparison.end(state, Bindings())
 
 
 def edit(top: Path) -> None:
@@ -59,7 +60,7 @@ def edit(top: Path) -> None:
 
 def test_the_same_work_leaves_the_same_files(tmp_path: Path) -> None:
     """Whatever its commits are called."""
-    assert compared(tmp_path, edit, edit) == EndedFolder({}, {})
+    assert compared(tmp_path, edit, edit) == EndedFolder()
 
 
 def test_each_file_that_differs_is_there_with_both_texts(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_what_is_volatile_or_ignored_is_not_compared(tmp_path: Path) -> None:
             (top / name).parent.mkdir(exist_ok=True)
             (top / name).write_text("x")
 
-    assert compared(tmp_path, edit, other) == EndedFolder({}, {})
+    assert compared(tmp_path, edit, other) == EndedFolder()
 
 
 def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
@@ -130,9 +131,9 @@ def test_without_an_end_it_is_said_that_nothing_was_compared(
     with FolderComparison(tmp_path / "copy", Contents(git_of)) as comparison:
         comparison.begin()
 
-        found = comparison.end(state)
+        found = comparison.end(state, Bindings())
 
-    assert found == EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
+    assert found == EndedFolder(note=f"the folder at the end was not compared: {why}")
 
 
 def test_a_command_cannot_hide_what_it_left_behind_its_repository(tmp_path: Path) -> None:

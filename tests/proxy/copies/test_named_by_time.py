@@ -21,6 +21,7 @@ AGENT = """
         file.parent.mkdir(parents=True)
         file.write_text(text + text_of(ask("Hello")))
     report.with_suffix(".sh").write_text("echo\\n")
+    pathlib.Path("drawn.bin").write_bytes(b"\\xff" + str(drawn).encode())
     print(f"Log: {report}, {trace}")
 """
 

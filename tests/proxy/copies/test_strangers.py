@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refold.engine.errors import FolderIncomplete, FolderRefused, GitFailed, UsageError
+from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.entries import (
     FolderChanged,
     FolderStarted,
@@ -134,7 +135,7 @@ def _harms_nobody(drawn: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
             with placed(log, state, ["sh", "agent.sh"], keep) as place:
                 ran(place, f"set -- ; exec sh -c '{_quoted()}' {home}/.ssh")
                 assert place.comparison is not None
-                place.comparison.end(state)
+                place.comparison.end(state, Bindings())
         for path, kind in drawn["tree"]:
             with contextlib.suppress(OSError, RuntimeError, *known):
                 (home.parent / "project").mkdir(exist_ok=True)

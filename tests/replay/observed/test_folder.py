@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import EntryMissing, UsageError
-from refold.replay.observed.folder import folder_at, folder_changes
+from refold.replay.observed.folder import folder_at, folder_diffs
 from tests.support.watched import record, says, talk, user
 
 
@@ -19,4 +19,4 @@ def test_a_log_without_a_folder_and_an_entry_that_is_not_there(tmp_path: Path) -
         folder_at(log, 99)
     with pytest.raises(EntryMissing):
         folder_at(log, -99)
-    assert list(folder_changes(log)) == []
+    assert list(folder_diffs(log)) == []

@@ -146,20 +146,15 @@ def make_copy(
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = os.path.realpath(os.environ.get("HOME", "/"))
     originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
-    led = [] if is_mounted else _retarget_links(top, originals)
+    led, out = ([], []) if is_mounted else _retarget_links(top, originals)
     if led:
         notes.append(f"links into {started.path} point to the copy instead: {paths.names_of(led)}")
-    if not is_mounted and (out := sorted({*_leading_out(top)} - {*led})):
-        notes.append(f"links that point outside the copy: {paths.names_of(out)}")
+    if out:
+        notes.append(f"links that point outside the copy: {paths.names_of(sorted(out))}")
     return Copy(
         top=top, work=work, originals=originals, shown=tuple(shown), layered=tuple(lent.layered),
         git_folders=git_folders, notes=tuple(notes), contents=contents, edits=edits, led=tuple(led),
     )  # fmt: skip
-
-
-def _leading_out(top: Path) -> list[str]:
-    with Inside(top) as copy:
-        return [path for path, target in copy.links() if paths.leads_out(path, target)]
 
 
 def _incomplete(log: Path, missing: Iterable[ContentMissing]) -> FolderIncomplete:
@@ -259,12 +254,13 @@ def _copied_once(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _retarget_links(top: Path, originals: Collection[Path]) -> list[str]:
-    """Lead links of a copy that end in the user's folder into the copy; return their paths.
+def _retarget_links(top: Path, originals: Collection[Path]) -> tuple[list[str], list[str]]:
+    """Lead links of a copy that end in the user's folder into the copy.
 
     So with a `.git` file that the user's folder lent. A link to a folder above it is removed.
+    Returns the paths of these links, and of others that lead out of the copy.
     """
-    led = []
+    led, out = list[str](), list[str]()
     for above, folders, files in os.walk(top):
         if git := git_file_of(Path(above)) if ".git" in files else "":
             for each in originals:
@@ -278,12 +274,13 @@ def _retarget_links(top: Path, originals: Collection[Path]) -> list[str]:
             within = next((each for each in originals if real.is_relative_to(each)), None)
             if real.is_relative_to(top):
                 continue
-            if within is not None or any(each.is_relative_to(real) for each in originals):
+            is_led = within is not None or any(each.is_relative_to(real) for each in originals)
+            (led if is_led else out).append(os.fspath(link.relative_to(top)))
+            if is_led:
                 link.unlink()
-                led.append(os.fspath(link.relative_to(top)))
             if within is not None:
                 link.symlink_to(top / real.relative_to(within))
-    return led
+    return led, out
 
 
 @attrs.define

@@ -13,6 +13,7 @@ from typing import Final, Self
 import attrs
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.inside import DiskFile, Inside
@@ -20,6 +21,7 @@ from refold.engine.workspace.left_out import LogFiles, is_volatile
 from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import TreeEntry, changed
+from refold.replay.observed.folder import differing_files
 
 _TEXT_MAX: Final = 1024 * 1024
 """Bytes of a file whose text is compared; of a larger one, its digest."""
@@ -35,12 +37,11 @@ Texts = Mapping[str, str]
 class EndedFolder:
     """The files that differ at the end."""
 
-    recorded: Texts
-    now: Texts
+    recorded: Texts = attrs.field(factory=dict)
+    now: Texts = attrs.field(factory=dict)
+    """With recorded values in the place of current ones."""
     note: str = ""
     """What could not be compared, in words."""
-    modes: Mapping[str, str] = attrs.field(factory=dict)
-    """Of files that were not there in one of the runs."""
 
 
 class FolderComparison:
@@ -76,35 +77,39 @@ class FolderComparison:
             self._scanner.scan()
             self._begun = self._scanner.whole() if self._taken else {}
 
-    def end(self, recorded: FolderState, ignored: Iterable[str] = ()) -> EndedFolder:
+    def end(
+        self, recorded: FolderState, bindings: Bindings, ignored: Iterable[str] = ()
+    ) -> EndedFolder:
         """Compare the folder that the command left with the end of the record.
 
-        `ignored` are more patterns of paths.
+        `bindings` decide which texts are equal; `ignored` are more patterns of paths.
         """
-        self._ignored = (*self._ignored, *ignored)
         if recorded.lost or not recorded.is_ended:
             why = recorded.lost or "it is not in the log"
-            return EndedFolder({}, {}, f"the folder at the end was not compared: {why}")
-        then: dict[str, str] = {}
-        now: dict[str, str] = {}
-        modes: dict[str, str] = {}
+            return EndedFolder(note=f"the folder at the end was not compared: {why}")
+        self._ignored = (*self._ignored, *ignored)
+        then, left = dict[str, str](), dict[str, str]()
         with self._failing(), Inside(self._top) as folder:
             self._scanner.scan(is_last=True)
             before, after = self._contents.whole(recorded.tree).by_path, self._scanner.whole()
-            for path, entry, left in changed(before, after):
-                is_as_begun = path in self._taken and self._begun.get(path) == left
-                if is_as_begun or self._is_ignored(path, (entry, left)):
-                    continue
-                held, found, name = self._recorded(entry), folder.held(path), as_text(path)
-                is_mode = held is not None and found is not None and held.mode != found.mode
-                if held is None or found is None:
-                    modes[name] = next((one.mode for one in (held, found) if one), "")
-                for texts, one in ((then, held), (now, found)):
-                    if one is not None:
-                        texts[name] = _shown(one, is_mode=is_mode)
+            changes = (each for each in changed(before, after) if not self._is_ignored(*each))
+            was = self._contents.held
+
+            def now(entry: TreeEntry | None) -> DiskFile | None:
+                return None if entry is None else folder.held(entry.path)
+
+            for path, *ends in differing_files(changes, bindings, was, now):
+                old, new = was(ends[0]), now(ends[1])
+                begins = [f"mode {one.mode}\n" for one in (old, new) if one]
+                is_mode = len({*begins}) > 1
+                if old is not None:
+                    then[as_text(path)] = begins[0] * is_mode + _shown(old)
+                if new is not None:
+                    text = bindings.as_recorded_text(_shown(new))
+                    left[as_text(path)] = begins[-1] * is_mode + text
         if self._why:
             return EndedFolder({_WHOLE: "compared"}, {_WHOLE: f"not compared: {self._why}"})
-        return EndedFolder(then, now, modes=modes)
+        return EndedFolder(then, left)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
@@ -113,19 +118,13 @@ class FolderComparison:
         except (ContentMissing, GitFailed, FolderRefused, OSError, ValueError) as error:
             self._why = self._why or str(error) or type(error).__name__
 
-    def _is_ignored(self, path: str, entries: Iterable[TreeEntry | None]) -> bool:
-        return is_volatile(path, self._ignored) or any(
-            one is not None and (one.kind == "commit" or not one.is_restorable) for one in entries
+    def _is_ignored(self, path: str, old: TreeEntry | None, new: TreeEntry | None) -> bool:
+        is_as_begun = path in self._taken and self._begun.get(path) == new
+        return (
+            is_as_begun
+            or is_volatile(path, self._ignored)
+            or any(one and (one.kind == "commit" or not one.is_restorable) for one in (old, new))
         )
-
-    def _recorded(self, entry: TreeEntry | None) -> DiskFile | None:
-        """Return what a path held; in place of a missing content, why it is missing."""
-        if entry is None:
-            return None
-        try:
-            return DiskFile(entry.mode, self._contents.content(entry))
-        except ContentMissing as error:
-            return DiskFile(entry.mode, str(error).encode())
 
     def __enter__(self) -> Self:
         return self
@@ -134,9 +133,8 @@ class FolderComparison:
         self._scanner.__exit__()
 
 
-def _shown(held: DiskFile, *, is_mode: bool) -> str:
-    begin = f"mode {held.mode}\n" if is_mode else ""
+def _shown(held: DiskFile) -> str:
     if len(held.content) <= _TEXT_MAX:
         with contextlib.suppress(UnicodeDecodeError):
-            return begin + held.content.decode()
-    return f"{begin}{len(held.content)} bytes, {held.digest}"
+            return held.content.decode()
+    return f"{len(held.content)} bytes, {held.digest}"
