@@ -3,6 +3,7 @@
 `python -m tests.mutants` is the run itself.
 """
 
+import ast
 import json
 import os
 import re
@@ -14,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from tests.mutants.__main__ import EXPLAINED
+from tests.mutants.__main__ import EXPLAINED, ROOTS
 from tests.mutants.coverage_map import Checks
-from tests.mutants.edits import code_of, mutants
+from tests.mutants.edits import _shown, code_of, mutants
 
 SOURCE: Final = '''
     """A file."""
@@ -96,11 +97,26 @@ def test_a_check_names_a_line_by_a_word_that_few_share(root: Path) -> None:
     assert checks.that_name("return limit", "return None", ["tests/test_other.py::test_it"]) == []
 
 
-def test_what_is_explained_has_a_reason() -> None:
-    """And one line each."""
+@pytest.mark.long
+def test_what_is_explained_is_a_line_of_ours_and_has_a_reason() -> None:
+    """And each test that a reason names is there."""
+    above = Path(__file__).parents[2]
     explained = json.loads(EXPLAINED.read_text(encoding="utf-8"))
+    quoted = {name.partition("  ->  ")[0] for name in explained}
+    files = {name.partition(":")[0] for name in quoted}
+    paths = [path for root in ROOTS for path in (above / root).rglob("*.py") if path.name in files]
+    lines = {
+        f"{path.name}: {_shown(node)}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.stmt)
+    }
+    tests = "".join(path.read_text("utf-8") for path in (above / "tests").rglob("test_*.py"))
+    named = {name for reason in explained.values() for name in re.findall(r"test_\w+", reason)}
 
-    assert all("  ->  " in name and len(reason) > 10 for name, reason in explained.items())
+    assert sorted(quoted - lines) == []
+    assert sorted(name for name in named if f"def {name}(" not in tests) == []
+    assert all(len(reason) > 10 for reason in explained.values())
 
 
 @pytest.mark.long
