@@ -63,4 +63,4 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__, __all__ = names(__name__, "__version__")
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
