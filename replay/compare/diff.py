@@ -71,7 +71,7 @@ def diff(
     volatile = {path for each in firsts for path in (each.get("rules") or {}).get("volatile", ())}
     guarantees = [each.get("guarantee") for each in firsts]
     is_watched = guarantees == [MATCHED] * 2
-    comparison = _Comparison(match, arguments, None if is_watched else most)
+    comparison = _Comparison(match, arguments, most)
     if volatile:
         comparison.notes.append(f"not compared (volatile): {', '.join(sorted(volatile))}")
         if not is_watched:
@@ -93,7 +93,7 @@ def diff(
         b=fspath(b),
         match=match,
         arguments=arguments,
-        differences=tuple(sorted(comparison.found, key=lambda each: each.when)[:most]),
+        differences=tuple(comparison.first()),
         count=comparison.count,
         context=tuple(comparison.context),
         notes=tuple(comparison.notes),
@@ -141,8 +141,13 @@ class _Comparison:
 
     def _add(self, difference: LogDifference) -> None:
         self.count += 1
-        if self._most is None or len(self.found) < self._most:
-            self.found.append(difference)
+        self.found.append(difference)
+        if self._most is not None and len(self.found) > 2 * self._most:
+            self.found = self.first()
+
+    def first(self) -> list[LogDifference]:
+        """Return the differences that keep their details: the first in time."""
+        return sorted(self.found, key=lambda each: each.when)[: self._most]
 
     # --- runs ----------------------------------------------------------------------------
 

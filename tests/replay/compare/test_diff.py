@@ -435,3 +435,12 @@ def test_a_limit_that_somebody_changed_is_a_difference(
 
     found = {each.category for each in diff(*logs).differences} - {"input"}
     assert found == {category}
+
+
+def test_the_differences_that_keep_their_details_are_the_first_in_time(two: Two) -> None:
+    """A flood of later ones, in a scope that is compared before, takes the place of none."""
+    two.diff([("both", [X], [X]), *[X] * 9], [("both", [Y], [Y]), *[Y] * 9])
+    whole = diff(two.a, two.b, most=None).differences
+
+    for most in range(len(whole) + 2):
+        assert diff(two.a, two.b, most=most).differences == whole[:most]
