@@ -5,6 +5,7 @@ entries are read. `replay.run.run_node` defines an agent. Nothing is written her
 CONTRACT.md §13.9, §14.10, §16.5.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
@@ -276,13 +277,17 @@ class OpenedRun:
         Raises:
             UsageError: none has the name, or several have.
         """
-        known = {
-            _label(each): each
+        named = [
+            (_label(each), each)
             for each in self.agents
             if each.node.scope or (each.node.log and not each.node.guarantee)
-        }
+        ]
+        counts = Counter(label for label, _ in named)  # two may be the first child of that name
+        known = {label if counts[label] == 1 else each.key: each for label, each in named}
         found = {
-            label: each for label, each in known.items() if name in (label, each.name, each.key)
+            label: each
+            for label, each in known.items()
+            if name in (label, _label(each), each.name, each.key)
         }
         if len(found) == 1:
             return next(iter(found.values()))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold.engine.errors import UsageError
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.wire.parts.exchange import Asked
@@ -14,6 +15,7 @@ from refold.proxy.profiles.claude_code import PROFILE
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.totals import below
 from refold.replay.run.turns import task_in
+from tests.support.delegating import child, recorded
 from tests.support.fixtures import LOGS
 from tests.support.loops import for_each
 from tests.support.watched import Exchange, record, result, says, system, talk, user
@@ -139,3 +141,18 @@ def test_each_node_of_the_tree_is_an_agent(watched: OpenedRun) -> None:
 )
 def test_the_task_is_what_was_given(given: Any, told: str) -> None:
     assert task_in(given) == told
+
+
+def test_the_first_child_of_two_agents_is_named_by_its_key_if_both_have_one_name(
+    tmp_path: Path,
+) -> None:
+    """Neither is taken for the other."""
+    log = recorded(tmp_path / "a.jsonl", [child("dig", [child("dig", [("return", "deep")])])]).log
+    run = OpenedRun(log)
+    outer, inner = run.agents[1:]
+
+    for name in ("dig", "dig 1"):
+        with pytest.raises(UsageError, match="several agents have this name") as refused:
+            run.agent(name, "--agent")
+        assert all(f"{each.key} (dig)" in str(refused.value) for each in (outer, inner))
+    assert [run.agent(each.key, "--agent") for each in (outer, inner)] == [outer, inner]
