@@ -136,9 +136,9 @@ class Replayed(World):
         )
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
+        """Children that the program started, in the order of starts."""
         self.starts: dict[str, int] = {}
         """By a child's call: the entry that started it."""
-        """Children that the program started, in the order of starts."""
         self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
         """Whether the record ended before the program did."""
