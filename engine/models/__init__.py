@@ -11,6 +11,7 @@ it. Rules: CONTRACT.md §11.
     pydantic_ai           those of every provider that Pydantic AI has; made by `parse`
     messages              the neutral shape of messages, checked before a request
     endpoint              what they share: client, request, failures, keys
+    connections           closes one whose server has sent more than its answer
     prices                what an answer cost, by the offline table of `genai-prices`
     parse                 models as the command line and configuration name them
 

@@ -21,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from refold.engine.encoding.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
+from refold.engine.models.connections import close_if_more
 from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts import notation
@@ -182,12 +183,12 @@ class HttpModel(ABC):
         with suppress(self._errors(sdk)):  # no key, or a profile that cannot be read
             client = make(**options)
             if any(getattr(client, each, None) for each in _CREDENTIALS):
-                return client
+                return _guarded(client)
             client.close()
         if not (self._base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL")):
             why = f"no key: set {self.key_variables[0]}"
             raise ModelError(self.name, why, "credentials")
-        return make(api_key=PLACEHOLDER_KEY, **options)
+        return _guarded(make(api_key=PLACEHOLDER_KEY, **options))
 
     def close(self) -> None:
         """Close the client's connections; the model can still be used."""
@@ -198,6 +199,13 @@ class HttpModel(ABC):
         timeout, retries = self._more.values()
         options = {"base_url": self._base_url, "timeout": timeout, "max_retries": retries}
         return {name: value for name, value in options.items() if value is not None}
+
+
+def _guarded(client: Any) -> Any:
+    """Return an SDK's client, with a hook in the HTTP client below it: the SDKs take none."""
+    if (below := getattr(client, "_client", None)) is not None:
+        below.event_hooks["response"].append(close_if_more)
+    return client
 
 
 def parameters_of(model: str, request: ModelRequest, known: Iterable[str] = ()) -> dict[str, Any]:

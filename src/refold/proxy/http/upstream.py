@@ -10,13 +10,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
 import httpx2
 
 from refold.engine.errors import UsageError
+from refold.engine.models.connections import close_if_more
 
 Headers = tuple[tuple[str, str], ...]
 """Names in lower case; one character of a value is one byte, in any encoding."""
@@ -34,9 +35,6 @@ _STATUSES: Final = range(200, 600)
 """Those of answers; an answer with another cannot be forwarded unchanged."""
 
 CONNECT_SECONDS: Final = 30.0
-
-_TO_PARSER: Final = ("_stream", "_httpcore_stream", "_stream", "_connection", "_h11_state")
-"""From an answer's stream to its `h11.Connection`: the client has no public way."""
 
 
 @attrs.frozen(kw_only=True)
@@ -146,7 +144,7 @@ class Upstream:
                 told.append((b"connection", b"close"))
             request = self._client.build_request(method, url, headers=told, content=body)
             answer = await self._client.send(request, stream=True)
-            answer.stream = _Alone(answer.stream)
+            close_if_more(answer)
             if answer.status_code not in _STATUSES:
                 await answer.aclose()
                 raise httpx2.RemoteProtocolError(
@@ -160,27 +158,6 @@ class Upstream:
         """Close all connections."""
         if "_client" in vars(self):
             await self._client.aclose()
-
-
-@attrs.frozen
-class _Alone(httpx2.AsyncByteStream):
-    """An answer after which the connection is closed if the server has sent more than the answer.
-
-    The client itself would take the rest as the answer of the next request.
-    """
-
-    _stream: Any
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._stream.__aiter__()  # type: ignore[no-any-return]  # of the client
-
-    async def aclose(self) -> None:
-        parser = self._stream
-        for name in _TO_PARSER:
-            parser = getattr(parser, name, None)
-        if parser is not None and parser.trailing_data[0]:
-            parser.send_failed()
-        await self._stream.aclose()
 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
