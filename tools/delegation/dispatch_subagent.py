@@ -158,13 +158,11 @@ def _asked(
     factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
     found = run.settings(f"{NAME} has {name}", lambda: _found(options, factory, name))
     if found is not True:
-        hint = f"{found}" if found else ""
-        why = f"Unknown prompt requested for subagent dispatch: {name[:120]}{hint}"
+        why = f"Unknown prompt requested for subagent dispatch: {name[:120]}{found}"
         raise ToolValidationError(why)
     if params.snapshot_version not in (None, SCHEMA_VERSION):
-        found = params.snapshot_version
+        found = f"{params.snapshot_version}. Leave snapshot_version out."
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
-        message += ". Leave snapshot_version out."
         return ToolResult(message, None, success=False)
     if refused := options.refused(params):
         return refused
@@ -359,18 +357,13 @@ def _why_useless(options: DispatchSubagentOptions, own: Session | None) -> str:
 
 def _with_prompts(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the schema with the one version of snapshots, and the prompts that are registered."""
-    version = schema["properties"]["snapshot_version"] | {"enum": [SCHEMA_VERSION, None]}
-    properties = {**schema["properties"], "snapshot_version": version}
-    if not names:
-        return {**schema, "properties": properties}
-    split = [name.rpartition("/") for name in names]
-    for member, values in (
-        ("prompt_ns", sorted({ns for ns, _, _ in split})),
-        ("prompt_key", sorted({key for _, _, key in split})),
-    ):
-        properties[member] = properties[member] | {"enum": values}
-    text = f"{properties['prompt_key']['description']}; there are {', '.join(names)}"
-    properties["prompt_key"] |= {"description": text}
+    more: dict[str, dict[str, Any]] = {"snapshot_version": {"enum": [SCHEMA_VERSION, None]}}
+    if names:
+        split = [name.rpartition("/") for name in names]
+        known = f"{schema['properties']['prompt_key']['description']}; there are {', '.join(names)}"
+        more["prompt_ns"] = {"enum": sorted({ns for ns, _, _ in split})}
+        more["prompt_key"] = {"enum": sorted({key for _, _, key in split}), "description": known}
+    properties = {name: one | more.get(name, {}) for name, one in schema["properties"].items()}
     return {**schema, "properties": properties}
 
 

@@ -24,7 +24,7 @@ from refold.engine.errors import (
     ToolValidationError,
 )
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Children, Delegation
+from refold.engine.ports.delegation import Children
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import (
@@ -39,7 +39,6 @@ from refold.tools.agents.prompts import (
     MarkdownSection,
     Prompt,
     PromptTool,
-    RenderedPrompt,
     ToolContext,
     ToolResult,
 )
@@ -148,16 +147,24 @@ def _asked(
     elif context.session is not None:
         register_plans(context.session)  # here, so that a replay of the caller knows them too
     left = context.run.tokens_for_children
-    part = None if left is None else max(1, left // len(params.tasks))
-    delegations = [
-        _delegation(context.run, options, task, rendered, session, part)
-        for task, session in zip(params.tasks, sessions, strict=True)
-    ]
-    briefs = "\n".join(task.objective for task in params.tasks)
+    usual: dict[str, Any] = {
+        "program": forked(options.program),
+        "tools": options.offered(context.run, rendered.tools),
+        "own_tools": planning_tools(),
+        "part": None if left is None else max(1, left // len(params.tasks)),
+        "shared": options.isolation_level is not FULL and context.session is not None,
+    }
+    prompt = _FULL_PROMPT if options.isolation_level is FULL else _SHARED_PROMPT
+    agent = f"{rendered.key}-delegation"
     return ToolCall(
         tool=NAME,
-        task=briefs,
-        delegations=delegations,
+        task="\n".join(task.objective for task in params.tasks),
+        delegations=[
+            options.delegation(
+                NAME, agent, task.objective, system=_system(prompt, task), session=session, **usual
+            )
+            for task, session in zip(params.tasks, sessions, strict=True)
+        ],
         render=lambda children: _answer(context.run, children),
     )
 
@@ -194,32 +201,9 @@ def _cloned(parent: Any, tasks: Sequence[SubagentTask]) -> list[Session] | str:
     return cloned
 
 
-def _delegation(
-    run: Any,
-    options: DispatchSubagentsOptions,
-    task: SubagentTask,
-    parent: RenderedPrompt,
-    session: Any,
-    part: int | None,
-) -> Delegation:
-    is_full = options.isolation_level is FULL
-    prompt = _FULL_PROMPT if is_full else _SHARED_PROMPT
+def _system(prompt: Prompt[str], task: SubagentTask) -> str:
     steps = "\n".join(f"{number}. {title}" for number, title in enumerate(task.steps, 1))
-    rendered = Prompt[str](
-        ns=f"{parent.ns}.subagent", key=f"{parent.key}-delegation", sections=(prompt,)
-    ).render(values={"steps": steps or "(none given)"})
-    return options.delegation(
-        NAME,
-        rendered.key,
-        task.objective,
-        system=rendered.text,
-        program=forked(options.program),
-        tools=options.offered(run, parent.tools),
-        own_tools=planning_tools(),
-        part=part,
-        session=session,
-        shared=not is_full and session is not None,
-    )
+    return prompt.render(values={"steps": steps or "(none given)"}).text
 
 
 # --- render --------------------------------------------------------------------------------------
@@ -277,9 +261,7 @@ class SubagentsSection(MarkdownSection[Any]):
         accepts_overrides: bool = False,
     ) -> None:
         """Fix the level of isolation: no call can change it."""
-        tool = build_dispatch_subagents_tool(
-            isolation_level=isolation_level, accepts_overrides=accepts_overrides
-        )
+        tool = subagents_tool(isolation_level=isolation_level, accepts_overrides=accepts_overrides)
         super().__init__(
             title="Parallel work",
             key="subagents",
@@ -302,27 +284,29 @@ _SHARED_GUIDANCE: Final = """
     no Plan is made of a task. Each returns one result, in the order of the tasks.
     """
 
-_FULL_PROMPT: Final = MarkdownSection[Any](
-    title="Delegated plan",
-    key="delegated-plan",
-    template="""
+
+def _prompt(of: str, template: str) -> Prompt[str]:
+    key = f"delegated-{of}"
+    section = MarkdownSection[Any](title=f"Delegated {of}", key=key, template=template)
+    return Prompt[str](ns="refold", key=key, sections=(section,))
+
+
+_PLAN: Final = """
     Your session holds a Plan for your task. Complete all plan steps before you return: read them
     with `planning_read_plan`, and mark each `done` with `planning_update_step`. Then answer with
     what you found.
 
     Steps:
     ${steps}
-    """,
-)
+    """
 
-_SHARED_PROMPT: Final = MarkdownSection[Any](
-    title="Delegated task",
-    key="delegated-task",
-    template="""
+_TASK: Final = """
     You share one session with your caller and its other subagents: all see each change.
     Complete all steps before you return, then answer with what you found.
 
     Steps:
     ${steps}
-    """,
-)
+    """
+
+_FULL_PROMPT: Final = _prompt("plan", _PLAN)
+_SHARED_PROMPT: Final = _prompt("task", _TASK)

@@ -55,13 +55,11 @@ def reporting(program: Program) -> Program:
 
     async def asynchronous(run: Any, given: Json) -> Any:
         before = _artifacts(run)
-        value = await program(run, given)
-        return _reported(value, run, before)
+        return _reported(await program(run, given), run, before)
 
     def plain(run: Any, given: Json) -> Any:
         before = _artifacts(run)
-        value = program(run, given)
-        return _reported(value, run, before)
+        return _reported(program(run, given), run, before)
 
     chosen: Any = asynchronous if is_async(program) else plain
     chosen.__name__ = program_name(program)  # `__qualname__` stays: it says that this is no import
@@ -117,9 +115,8 @@ class ForkedOptions(ChildOptions):
         """
         if large := too_large(to_json(params), self.request_bytes):
             raise ToolValidationError(f"arguments: {'; '.join(large)}")
-        return (
-            ToolResult(f"{FAILED}: {self.missing}", None, success=False) if self.missing else None
-        )
+        why = f"{FAILED}: {self.missing}"
+        return ToolResult(why, None, success=False) if self.missing else None
 
 
 # --- sessions ------------------------------------------------------------------------------------

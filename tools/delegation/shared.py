@@ -28,7 +28,7 @@ from refold.engine.program.agent import YIELDS
 from refold.engine.program.run import PlainRun, Run, asynchronous_face, waited
 from refold.tools.agents.plans import NOT_BLANK
 from refold.tools.contract.options import ChildOptions
-from refold.tools.delegation.words import error_of, error_text, handed_back
+from refold.tools.delegation.words import error_of, handed_back
 
 R = TypeVar("R")
 Options = TypeVar("Options", bound=ChildOptions)
@@ -50,15 +50,21 @@ def outcome_in(child: Child) -> Outcome:
     return child.outcome if child.outcome is not None else Outcome(status="failed")
 
 
-async def delegate_each(run: Run, delegations: Sequence[Delegation]) -> tuple[Child, ...]:
-    """Do as `delegate_all`, and return the children, each with its outcome and its limits."""
+async def delegate_each(
+    run: Run, delegations: Sequence[Delegation], *, waits: bool = True
+) -> tuple[Child, ...]:
+    """Do as `delegate_all`, and return the children, each with its outcome and its limits.
+
+    Without `waits`, they are started only.
+    """
     children: list[Child] = []
     try:
         for delegation in delegations:
             if children and len(children) % YIELDS == 0:  # the world has its turn
                 await run.sleep(MOMENT_SECONDS)
             children.append(await run.start(delegation))
-        await run.join(*children)
+        if waits:
+            await run.join(*children)
         return tuple(children)
     except asyncio.CancelledError:
         for child in children:
@@ -76,28 +82,17 @@ class Ticket:
     tool: str
     correlation_id: str
     """The run's id and the call key of the tool's call: `3f0c…:0/1#2`."""
-    task_sha256: str | None
-    """The SHA-256 of the task's UTF-8 text; `None` without a task."""
-    started_at: str
-    """ISO 8601, as programs see the time."""
+    begun: Mapping[str, Json]
+    """The SHA-256 of the task's UTF-8 text, `None` without a task; and when, in ISO 8601."""
 
 
 def call_begins(run: Run | PlainRun, tool: str, task: Json, **details: Json) -> Ticket:
     """Write `<tool> begins` into the log: which call, of what, since when, and `details`."""
-    text = task if isinstance(task, str) else None
-    ticket = Ticket(
-        tool=tool,
-        correlation_id=f"{run.id}:{run.call}",
-        task_sha256=None if text is None else hashlib.sha256(text.encode()).hexdigest(),
-        started_at=run.now().isoformat(),
-    )
-    note: dict[str, Json] = {
-        "correlation_id": ticket.correlation_id,
-        "task_sha256": ticket.task_sha256,
-        "started_at": ticket.started_at,
-    }
-    measured = ("/correlation_id", "/started_at")
-    run.annotate(f"{tool} begins", note | details, measured=measured)
+    digest = hashlib.sha256(task.encode()).hexdigest() if isinstance(task, str) else None
+    begun: dict[str, Json] = {"task_sha256": digest, "started_at": run.now().isoformat()}
+    ticket = Ticket(tool=tool, correlation_id=f"{run.id}:{run.call}", begun=begun)
+    note = {"correlation_id": ticket.correlation_id, **begun, **details}
+    run.annotate(f"{tool} begins", note, measured=("/correlation_id", "/started_at"))
     return ticket
 
 
@@ -115,8 +110,7 @@ def call_ends(
     run.annotate(f"{ticket.tool} ends", note, measured=measured, ids=ids)
     structlog = sys.modules.get("structlog")  # not imported, it is not configured either
     if structlog is not None and structlog.is_configured():
-        told = {**note, "task_sha256": ticket.task_sha256, "started_at": ticket.started_at}
-        structlog.get_logger("refold.delegation").info(ticket.tool, **told)
+        structlog.get_logger("refold.delegation").info(ticket.tool, **note, **ticket.begun)
 
 
 def note_of(error: str | None, *, timed_out: bool = False, duration_ms: int = 0) -> dict[str, Json]:
@@ -156,8 +150,8 @@ class ChildEnd:
 
     @property
     def failure(self) -> str:
-        """The error and the last words; empty if the child completed."""
-        return "" if self.error is None else error_text(self.outcome, self.error)
+        """The error, and on the next line the last words; empty if the child completed."""
+        return "" if self.error is None else "\n".join(filter(None, [self.error, self.answer]))
 
     @property
     def note(self) -> dict[str, Json]:
@@ -195,19 +189,6 @@ class ToolCall(Generic[R]):
     close: Callable[[], object] = lambda: None
     """Called once the children have ended, however they did."""
 
-    def release(self) -> None:
-        """Release the sessions of the children, before the tool returns or raises."""
-        self.delegations.clear()
-        self.close()
-
-    def ended(self, run: Any, ticket: "Ticket", children: Iterable[Child]) -> R:
-        """Note the end and return the result, or raise."""
-        answer = self.render(tuple(children))
-        call_ends(run, ticket, ids=answer.ids, **answer.note)
-        if isinstance(answer.result, Exception):
-            raise answer.result
-        return answer.result
-
 
 def failing(tool: str, task: Json, error: Exception | R, why: str, **details: Json) -> ToolCall[R]:
     """Return a call that starts nothing: it has this result, or raises this error."""
@@ -230,13 +211,15 @@ async def awaited(run: Any, asked: ToolCall[R] | R) -> R:
     async with asked.turn:
         ticket = call_begins(run, asked.tool, asked.task, **asked.details)
         try:
-            if asked.waits:
-                children = await delegate_each(run, asked.delegations)
-            else:
-                children = tuple([await run.start(each) for each in asked.delegations])
-        finally:
-            asked.release()
-        return asked.ended(run, ticket, children)
+            children = await delegate_each(run, asked.delegations, waits=asked.waits)
+        finally:  # the sessions of the children are released before the tool returns or raises
+            asked.delegations.clear()
+            asked.close()
+        answer = asked.render(children)
+        call_ends(run, ticket, ids=answer.ids, **answer.note)
+    if isinstance(answer.result, Exception):
+        raise answer.result
+    return answer.result
 
 
 def frame(
@@ -300,13 +283,10 @@ def problems_in(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> lis
             if not fits(arguments.get(name)):
                 seen = f"{arguments[name]!r:.60}" if name in arguments else "nothing"
                 found.append(f"/{name}: expected {expected}, found {seen}")
-    return [
-        *found,
-        *(
-            f"/{name}: unknown argument{nearest(name, known)} (there are {', '.join(known)})"
-            for name in sorted(arguments.keys() - known)
-        ),
-    ]
+    for name in sorted(arguments.keys() - known):
+        near = nearest(name, known)
+        found.append(f"/{name}: unknown argument{near} (there are {', '.join(known)})")
+    return found
 
 
 def checked(
@@ -329,30 +309,24 @@ def too_large(arguments: Mapping[str, Json], most: int | None) -> list[str]:
 
     Of UTF-8, all texts of one together.
     """
-    parts: list[tuple[str, Json]] = []
+    sizes: dict[str, int] = {}
     for name, value in arguments.items():
         if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-            parts += [(f"/{name}/{place}", each) for place, each in enumerate(value)]
+            sizes |= {f"/{name}/{place}": _size(each) for place, each in enumerate(value)}
         else:
-            parts.append((f"/{name}", value))
-    sizes = [(place, _size(value)) for place, value in parts]
+            sizes[f"/{name}"] = _size(value)
     return [
         f"{place}: expected at most {most} bytes, found {size}"
-        for place, size in sizes
+        for place, size in sizes.items()
         if most is not None and size > most
     ]
 
 
 def _size(value: Json) -> int:
-    match value:
-        case str():
-            return len(value.encode())
-        case list():
-            return sum(map(_size, value))
-        case dict():
-            return sum(map(_size, value.values()))
-        case _:
-            return 0
+    if isinstance(value, str):
+        return len(value.encode())
+    parts = value.values() if isinstance(value, dict) else value
+    return sum(map(_size, parts)) if isinstance(value, dict | list) else 0
 
 
 def _is_text(value: Json) -> bool:

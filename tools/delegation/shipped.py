@@ -82,18 +82,15 @@ def subagents(
         found = f"{shown(kind)}{nearest(str(kind), known)}"
         raise OptionRefused("subagents", "kind", f"one of {', '.join(known)}", found)
     for name, kinds in _OWN.items():
-        value = given.pop(name)
+        value = given[name] if kind in kinds else given.pop(name)
         if value not in (None, "") and kind not in kinds:
             expected = f"nothing for {kind}: it is an option of {' and '.join(kinds)}"
             raise OptionRefused("subagents", name, expected, shown(value))
     options = {name: value for name, value in given.items() if value is not None}
-    if kind == "spawn":
-        options["profiles"] = {} if profiles is None else profiles
     if kind == "dispatch_subagent":
-        options["prompts"] = _prompts(prompts, agents)
+        options["prompts"] = _prompts(prompts, options.pop("agents", None))
     if kind == "subagent_dispatch":
-        known, skipped = _known(agents, caller)
-        options |= {"caller": caller, "agents": known, "skipped": skipped}
+        options["agents"], options["skipped"] = _known(agents, caller)
     made, names = MAKERS[kind](**options), with_companions([kind])
     return [tool for tool in made if tool.name in names]
 

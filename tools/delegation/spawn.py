@@ -276,9 +276,8 @@ def _why_refused(arguments: Mapping[str, Json], ids: Sequence[str]) -> str:
         return f"expected at most {JOB_IDS_MAX} job_ids"
     asked = arguments.get("job_ids", "")
     given = {**arguments, "job_ids": "*" if type(asked) is str else asked}
-    if problems := problems_in(given, _WAITS):
-        return "; ".join(problems)
-    return "" if ids else "job_ids is required"
+    problems = problems_in(given, _WAITS)
+    return "; ".join(problems) or ("" if ids else "job_ids is required")
 
 
 def _block(run: Run, job_id: str, child: Child | None) -> str:

@@ -149,18 +149,16 @@ def answer_to(run: Run, child: Child, most: Mapping[str, int]) -> ToolAnswer[Jso
 
 
 def _granted(
-    own: Limits, options: SubagentOptions, arguments: Mapping[str, Json]
+    own: Limits, options: SubagentOptions, arguments: Mapping[str, Any]
 ) -> tuple[Limits, dict[str, Json]]:
     """Return the caller's limits narrowed for a call, and the requested values above them."""
     limits = own.narrowed(options.limits) if options.limits else own
-    caps: dict[str, Any] = {}
-    clamped: dict[str, Json] = {}
-    for name in _CAPPED:
-        asked = arguments.get(name, getattr(options, name))
-        allowed = [getattr(options, f"{name}_cap"), getattr(limits, name)]
-        caps[name] = min(asked, *(cap for cap in allowed if cap is not None))
-        if caps[name] < asked:
-            clamped[name] = asked
+    asked = {name: arguments.get(name, getattr(options, name)) for name in _CAPPED}
+    caps = {
+        name: min(filter(None, [value, getattr(options, f"{name}_cap"), getattr(limits, name)]))
+        for name, value in asked.items()
+    }
+    clamped = {name: value for name, value in asked.items() if caps[name] < value}
     return attrs.evolve(limits, **caps), clamped
 
 

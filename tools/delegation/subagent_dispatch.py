@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
@@ -77,25 +76,19 @@ class DispatchOptions(SharedContext):
         return cls(agents=dict(sorted(known.items())), skipped=reasons, **options)
 
     @property
-    def all(self) -> tuple[AgentDef, ...]:
-        """The agents that there are."""
-        return tuple(AgentDef.from_json(plain) for plain in self.agents.values())
-
-    @property
     def others(self) -> tuple[AgentDef, ...]:
-        """All but the caller."""
-        return tuple(agent for agent in self.all if agent.id != self.caller)
+        """All agents but the caller."""
+        return tuple(self.other(agent_id) for agent_id in self.agents if agent_id != self.caller)
 
-    def other(self, agent_id: Json) -> AgentDef:
+    def other(self, agent_id: str) -> AgentDef:
         """Return one of the others.
 
         Raises:
             DefNotFoundError: none has this id.
         """
-        for agent in self.others:
-            if agent.id == agent_id:
-                return agent
-        raise DefNotFoundError(str(agent_id)[:60])
+        if agent_id == self.caller or agent_id not in self.agents:
+            raise DefNotFoundError(agent_id[:60])
+        return AgentDef.from_json(self.agents[agent_id])
 
     @property
     def children(self) -> Children:
@@ -131,12 +124,8 @@ def create_subagent_dispatch_tool(
     the log of a run that uses the tool has them with the reasons.
     """
     agents, shared = discovered(agent_loader), context or SharedContext()
-    options = DispatchOptions.over(
-        agents,
-        agent_loader.skipped,
-        caller=current_agent_id,
-        **{each.name: getattr(shared, each.name) for each in attrs.fields(SharedContext)},
-    )
+    usual = {each.name: getattr(shared, each.name) for each in attrs.fields(SharedContext)}
+    options = DispatchOptions.over(agents, agent_loader.skipped, caller=current_agent_id, **usual)
     return made_of(options) if options.others else None
 
 
@@ -216,12 +205,11 @@ def _delegation(
     A model that its definition names and the run has not is refused.
     """
     task, context = arguments["task"], arguments.get("context")
-    deeper = may_delegate(run, options.levels)
-    own = attrs.evolve(options, caller=agent.id, skipped={}) if deeper else None
+    own = attrs.evolve(options, caller=agent.id, skipped={})
     known = {tool.name for tool in run.tools} - {NAME}
     registered = {*(options.offered(run, sorted(known)) or ())} & known
     offered = {*agent.tools_among(registered)}
-    own_tools = (made_of(own),) if own is not None and own.others else ()
+    own_tools = (made_of(own),) if may_delegate(run, options.levels) and own.others else ()
     if own_tools and NAME not in agent.disallowed_tools:
         offered.add(NAME)
     return options.delegation(

@@ -3,7 +3,6 @@
     handed_back  the answer, and the artifacts below it
     answer_of    the answer, or the child's last text, each marked if incomplete
     error_of     `code: the cause. The next step.`
-    error_text   both in one text, for tools whose failure is one text
 
 A text depends on the outcome, the child's limits, and the limits that a call may request, but never
 on the runner.  Rules: CONTRACT.md §10.4.
@@ -87,7 +86,7 @@ def error_of(
     name = "timeout_seconds" if outcome.status == "timed_out" else fault.code
     cap = getattr(run.limits if outcome.status == "rejected" else limits, name, None)
     if (said := known.get(name)) is None or ("{cap" in said and cap is None):
-        return _worded(code, _one_line(fault.message), outcome)
+        return _worded(code, fault.message, outcome)
     used = outcome.usage.input_tokens + outcome.usage.output_tokens
     text = f"{code}: {said.format(cap=cap, used=used)}"
     return f"{text} {_more(name, cap or 0, run.limits, most or {})}".strip()
@@ -141,18 +140,8 @@ def _steps(artifact: Artifact) -> list[dict[str, str]] | None:
     return found["steps"]  # type: ignore[no-any-return]  # of this shape
 
 
-_A_PLAN: Final = Members(
-    {
-        "objective": str,
-        "status": str,
-        "steps": [Members({"id": int, "title": str, "status": str})],
-    }
-)
-
-
-def error_text(outcome: Outcome, error: str) -> str:
-    """Return the error, and on the next line the last words, if there are any."""
-    return "\n".join(filter(None, [error, answer_of(outcome)]))
+_STEP: Final = Members({"id": int, "title": str, "status": str})
+_A_PLAN: Final = Members({"objective": str, "status": str, "steps": [_STEP]})
 
 
 def truncation_text(truncated: Truncated) -> str:
@@ -177,13 +166,10 @@ def _more(name: str, cap: float, own: Limits, most: Mapping[str, int]) -> str:
 def _worded(code: str, message: str, outcome: Outcome) -> str:
     if code in _BROKEN:
         return f"{code}: the child cannot run as it is set up. Do the work yourself."
-    said = message if message.startswith(code) else f"{code}: {message}"
+    line = " ".join(message.split())
+    kept = line if len(line) <= MESSAGE_CHARACTERS else f"{line[:MESSAGE_CHARACTERS]}…"
+    said = kept if kept.startswith(code) else f"{code}: {kept}"
     if outcome.status == "rejected":
         return said
     advice = _AGAIN if _PASSING.fullmatch(code) else _ADVICE.get(code, _CHANGE)
     return f"{said.rstrip('.: ')}. {advice}"
-
-
-def _one_line(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= MESSAGE_CHARACTERS else f"{line[:MESSAGE_CHARACTERS]}…"
