@@ -17,7 +17,7 @@ from refold.engine.children.reply import cut
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import Look, Scan, entry_of, lines_of, read_entries, scan
+from refold.engine.log.reader import OnLines, Scan, entry_of, lines_of, read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest
 
@@ -85,15 +85,15 @@ def _last_text(log: Path) -> str:
     return said
 
 
-def begun(log: Path, look: Look | None = None) -> Scan | None:
+def begun(log: Path, on_lines: OnLines | None = None) -> Scan | None:
     """Return the head of a child's log; `None`, and no file, if no entry was written whole.
 
-    `read_batch` sees its lines, as `scan` shows them.
+    `on_lines` gets its lines, as from `scan`.
 
     Raises:
         LogError: it cannot be read.
     """
-    found = scan(log, look)
+    found = scan(log, on_lines)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.entries == 0:
@@ -117,9 +117,9 @@ class _Seen:
         self.starts += sum(1 for line in batch if _START.match(line) and line.endswith(b"\n"))
 
 
-def _reference(log: Path, run_id: str, look: Look) -> ChildRef | None:
+def _reference(log: Path, run_id: str, on_lines: OnLines) -> ChildRef | None:
     """Return the end of the log, with a torn tail cut off."""
-    if (found := begun(log, look)) is None:
+    if (found := begun(log, on_lines)) is None:
         return None
     if found.torn is not None and not found.ended:
         LogWriter.resume(log).writer.close()

@@ -141,8 +141,8 @@ class Kernel:
         self._virtual_us = 0
         """Virtual time as the program last saw it."""
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self._clock_seconds,
-            glance=self._glance_seconds,
+            read_clock=self._clock_seconds,
+            peek_clock=self._peek_clock_seconds,
             arm=self._arm,
             unheard=self._keep_unawaited,
             hears=self._may_receive,
@@ -996,7 +996,7 @@ class Kernel:
         """Return the virtual time of this step, which the loop's clock shows."""
         return self.read_clock().virtual_us / 1_000_000
 
-    def _glance_seconds(self) -> float:
+    def _peek_clock_seconds(self) -> float:
         """Return the virtual time that was last seen, without a line."""
         return self._virtual_us / 1_000_000
 

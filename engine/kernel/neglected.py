@@ -120,23 +120,23 @@ def _children(count: int) -> str:
 class _Noting(Outcome):
     """An outcome in the hands of a program: it notes when somebody looks how the child ended."""
 
-    __slots__ = ("_look", "_test")
+    __slots__ = ("_on_read", "_test")
 
-    _look: Callable[[], object]
+    _on_read: Callable[[], object]
     _test: Callable[[], None]
 
     @classmethod
     def of(
-        cls, outcome: Outcome, look: Callable[[], object], test: Callable[[], None]
+        cls, outcome: Outcome, on_read: Callable[[], object], test: Callable[[], None]
     ) -> "_Noting":
         made = cls(**{name: getattr(outcome, name) for name in _FIELDS})
-        object.__setattr__(made, "_look", look)
+        object.__setattr__(made, "_on_read", on_read)
         object.__setattr__(made, "_test", test)
         return made
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("status", "error"):  # `ok` and `result` read them, and so does the repr
-            getattr(self, "_look", int)()
+            getattr(self, "_on_read", int)()
         return super().__getattribute__(name)
 
     def __bool__(self) -> bool:

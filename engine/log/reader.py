@@ -153,27 +153,27 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
         raise LogMissing(os.fspath(path), error.strerror or str(error)) from None
 
 
-Look = Callable[[list[bytes]], None]
+OnLines = Callable[[list[bytes]], None]
 """Is shown all lines of a log in their order, some at a time, before they are verified."""
 
 
-def scan(path: str | os.PathLike[str], look: Look | None = None) -> Scan:
-    """Verify the chain of the log at `path` from its first line on; `look` sees its lines as well.
+def scan(path: str | os.PathLike[str], on_lines: OnLines | None = None) -> Scan:
+    """Verify the chain of the log at `path` from its first line on; `on_lines` gets its lines too.
 
     Raises:
         LogMissing: the file does not exist, or cannot be read.
         LogUnsupported: it was written by a newer version.
     """
-    proof: Scan | None = proved(path)[0] if look is None else None
+    proof: Scan | None = proved(path)[0] if on_lines is None else None
     if proof is not None:
         return proof
     with open_log(path) as file, reading(path):
-        return scan_file(file, os.fspath(path), look)
+        return scan_file(file, os.fspath(path), on_lines)
 
 
-def scan_file(file: BinaryIO, path: str, look: Look | None = None) -> Scan:
+def scan_file(file: BinaryIO, path: str, on_lines: OnLines | None = None) -> Scan:
     """Verify the chain of an open log."""
-    chain = Chain(file, path, look=look)
+    chain = Chain(file, path, on_lines=on_lines)
     for _ in chain:
         pass
     return chain.scan()
@@ -192,12 +192,12 @@ class Chain:
         path: str,
         *,
         verify: bool = True,
-        look: Look | None = None,
+        on_lines: OnLines | None = None,
         start: ChainEnd | None = None,
     ) -> None:
         self._file = file
         self._verify = verify
-        self._look = look
+        self._on_lines = on_lines
         self._held = held_of(file)
         self._before = self._held.signature() if self._held is not None else ()
         self._start = self._end = start or ChainEnd(path, 0, 0, NO_HASH)
@@ -211,8 +211,8 @@ class Chain:
         trusted = proof.offset if proof is not None else 0
         self._file.seek(self._start.offset)
         for batch in _batches(self._file):
-            if self._look is not None:
-                self._look(batch)
+            if self._on_lines is not None:
+                self._on_lines(batch)
             end, after = self._end, self._file.tell()
             sound, head = _sound(batch, end, verify=self._verify and after > trusted)
             is_whole = sound == len(batch)

@@ -249,7 +249,7 @@ class Timer(Handle):
         self.key = scope.next_timer()
         self.nth = scope.next_of_length(self.length_us)
         self.number = loop.next_number()
-        self._due = when if when is not None else loop.glance() + delay
+        self._due = when if when is not None else loop.peek_clock() + delay
 
     @property
     def due_us(self) -> int:
@@ -332,8 +332,8 @@ class Loop(asyncio.AbstractEventLoop):
     def __init__(
         self,
         *,
-        look: Callable[[], float],
-        glance: Callable[[], float],
+        read_clock: Callable[[], float],
+        peek_clock: Callable[[], float],
         arm: Callable[[Timer], None],
         unheard: Callable[[str, BaseException | None], None] = lambda _message, _error: None,
         hears: Callable[[], bool] = lambda: False,
@@ -341,10 +341,10 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> None:
         """Take the clock.
 
-        `look` records that the program saw the time, and `glance` returns the last recorded time,
-        both in seconds. `arm` gets every timer. `unheard` gets exceptions that the program never
-        sees, each with asyncio's message. `hears` returns whether anything is in flight that the
-        program may wait for. `flags` are the rules of the run's log.
+        `read_clock` records that the program saw the time, and `peek_clock` returns the last
+        recorded time, both in seconds. `arm` gets every timer. `unheard` gets exceptions that the
+        program never sees, each with asyncio's message. `hears` returns whether anything is in
+        flight that the program may wait for. `flags` are the rules of the run's log.
         """
         self.flags = flags
         self.root = Scope("0")
@@ -352,8 +352,8 @@ class Loop(asyncio.AbstractEventLoop):
         self.unfinished: dict[asyncio.Task[Any], None] = {}
         self.refusal: OutsideLoop | None = None
         """The first attempt to leave; it ends the run even if the program swallows the error."""
-        self.glance = glance
-        self._look = look
+        self.peek_clock = peek_clock
+        self._read_clock = read_clock
         self._arm = arm
         self._unheard = unheard
         self._hears = hears
@@ -595,7 +595,7 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> Timer:
         """Call back at the virtual time `when`, in seconds; it came from `time`."""
-        return self._start_timer(when - self.glance(), callback, args, context, when)
+        return self._start_timer(when - self.peek_clock(), callback, args, context, when)
 
     def _start_timer(
         self,
@@ -620,8 +620,8 @@ class Loop(asyncio.AbstractEventLoop):
         gives (`timeout_at`) is kept exactly. A value added to either is the length of a timer.
         """
         if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
-            return _Since(self.glance())
-        return Moment(self._look())
+            return _Since(self.peek_clock())
+        return Moment(self._read_clock())
 
     def create_future(self) -> Future:
         """Return a future of this loop."""

@@ -79,7 +79,7 @@ class Supplied(Recorder):
 
     def _seen_us(self) -> int:
         """Return the virtual time that the program saw last: it never goes back."""
-        return microseconds(self._kernel.loop.glance())
+        return microseconds(self._kernel.loop.peek_clock())
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
         """Append and return the value that is supplied, or draw it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from refold.cli.commands.look.view import FolderOfRuns
+from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.errors import LogError
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.program.run import Run

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refold.cli.commands.look.view import FolderOfRuns
+from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.errors import ToolError
 from refold.engine.log.lock import lock
 from refold.engine.models.scripted import FunctionModel

@@ -32,8 +32,8 @@ class PumpedLoop(kernels.Loop):
         self.now = 0.0
         self._stopping = self._closed = self._up = False
         super().__init__(
-            look=lambda: self.now,
-            glance=lambda: self.now,
+            read_clock=lambda: self.now,
+            peek_clock=lambda: self.now,
             arm=lambda _timer: None,
             hears=lambda: True,
         )

@@ -25,7 +25,7 @@ GROUPS: Final = {
         "mcp-proxy": "an MCP server",
         "resume": "continue a run",
     },
-    "Look": {
+    "Inspect": {
         "ls": "list, search, sort",
         "show": "a tree, entries, states",
         "view": "runs in the browser",
@@ -62,7 +62,7 @@ _MODULES: Final = {
     for name in group
 }
 
-READING: Final = (*GROUPS["Look"], "verify", "diff")
+READING: Final = (*GROUPS["Inspect"], "verify", "diff")
 """Commands that write no log and start no process; Windows has them, too (CONTRACT.md §14.18)."""
 
 _LAST: Final = """

@@ -111,7 +111,7 @@ _OF_DOCKER: Final = "host.docker.internal"
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 
 Write = Callable[[bytes], None]
-Look = Callable[[ObservedRecord, str], None]
+Review = Callable[[ObservedRecord, str], None]
 """Gets the record that answers a command, and the head of its log; raises to run nothing."""
 
 
@@ -288,7 +288,7 @@ def replay_command(
     output: str = "",
     copying: Copying | None = None,
     write: Write | None = None,
-    look: Look = lambda _record, _head: None,
+    review: Review = lambda _record, _head: None,
     edits: Mapping[str, Json] | None = None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; report its differences.
@@ -300,8 +300,8 @@ def replay_command(
     with the user's own files in the place of a recorded folder).
 
     The command carries out the tool calls of the record itself: in a copy of the recorded folder,
-    unless the log holds none or `copying` differs. `look` gets the record before. With `into`, what
-    happens is recorded in a new log.
+    unless the log holds none or `copying` differs. `review` gets the record before. With `into`,
+    what happens is recorded in a new log.
 
     Raises:
         FolderIncomplete: the folder cannot be restored.
@@ -321,7 +321,7 @@ def replay_command(
     if on_miss == "recorded" and (into is not None or copying.leaves_copy(record.folder)):
         option = "--into" if into is not None else "--copy none"
         raise UsageError(f"--on-miss recorded cannot be used with {option}")
-    look(record, record.head)
+    review(record, record.head)
     session = _Session.of_record(
         record, command, said, upstreams, is_live=on_miss == "live", write=write,
         terminal=bookends.terminal_in(record), follows=False,
@@ -404,12 +404,12 @@ def failed_answers(
     *,
     fault: str = "http_500",
     only: str = "",
-    look: Callable[[ObservedRecord, str, int], None],
+    review: Callable[[ObservedRecord, str, int], None],
     **options: Any,
 ) -> Iterator[FailedAnswer]:
     """Run a command once for each recorded answer, which fails; yield the command's reaction.
 
-    `only` is a text in the request's place. `look` gets the record, its head and how many runs
+    `only` is a text in the request's place. `review` gets the record, its head and how many runs
     follow; raises to run none. `options` are those of `replay_command`.
 
     Raises:
@@ -428,7 +428,7 @@ def failed_answers(
     value = {"error": {"code": fault}}
     for turn in turns[:1]:
         kept_record(log, -1, {turn.call: value})
-    look(record, record.head, len(turns))
+    review(record, record.head, len(turns))
     for turn in turns:
         report = replay_command(log, command, edits={turn.call: value}, **options)
         yield failed_answer(record, turn, report)
@@ -447,7 +447,7 @@ def fork_command(
     model: str = "",
     copying: Copying | None = None,
     write: Write | None = None,
-    look: Look = lambda _record, _head: None,
+    review: Review = lambda _record, _head: None,
 ) -> ForkedCommand:
     """Run a command again: answered from the record up to an entry, with edits, and then live.
 
@@ -464,7 +464,7 @@ def fork_command(
         model: The model from there on, by the same API; by default the command's.
         copying: The place, as for `replay_command`.
         write: As for `record_command`.
-        look: As for `replay_command`.
+        review: As for `replay_command`.
 
     Raises:
         LogObserved: the log is a program's, not a command's.
@@ -475,7 +475,7 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
-    look(record, kept.head)
+    review(record, kept.head)
     said = profile_of(command, profile) if profile else None
     session = _Session.of_record(record, command, said, upstreams, write=write)
     path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-fork")
@@ -518,14 +518,14 @@ def resume_command(
     applies: bool = False,
     caps: Caps | None = None,
     write: Write | None = None,
-    look: Callable[[ResumableRecord, str], None] = lambda _resumed, _head: None,
+    review: Callable[[ResumableRecord, str], None] = lambda _resumed, _head: None,
 ) -> ResumedCommand:
     """Run an interrupted command again: successful answers are served, the rest is asked.
 
-    `retry` names the only agent whose requests are asked again. `look` gets the split record before
-    anything runs. With `applies`, the copy's final content goes into the user's folder, if that is
-    as the record left it and the command ended well. Other arguments are as for `record_command`
-    and `replay_command`.
+    `retry` names the only agent whose requests are asked again. `review` gets the split record
+    before anything runs. With `applies`, the copy's final content goes into the user's folder, if
+    that is as the record left it and the command ended well. Other arguments are as for
+    `record_command` and `replay_command`.
 
     Raises:
         FolderIncomplete: the folder cannot be restored.
@@ -539,7 +539,7 @@ def resume_command(
     resumed = resumable_record(log, rules, profile=said, retry=retry)
     record = resumed.served
     record.output = output or record.output
-    look(resumed, record.head)
+    review(resumed, record.head)
     timeout = caps.timeout if caps is not None else None
     session = _Session.of_record(record, command, said, upstreams, write=write, timeout=timeout)
     path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-resume")

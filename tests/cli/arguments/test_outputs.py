@@ -142,7 +142,7 @@ READ: Final = {
 ELSEWHERE: Final = {
     ("pull", "--to"): "tests/store/test_pull.py: files are linked to their names, never replaced",
     ("sign", "logs"): "tests/engine/signing/test_signature.py: replaces a signature alone",
-    ("files", "--out"): "tests/cli/commands/look/test_files.py: an empty folder, or a new one",
+    ("files", "--out"): "tests/cli/commands/inspect/test_files.py: an empty folder, or a new one",
     ("rm", "logs"): "tests/cli/commands/more/test_rm.py: removes what it names",
 }
 

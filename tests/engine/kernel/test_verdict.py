@@ -169,7 +169,7 @@ def test_a_tool_error_comes_back_from_its_fault() -> None:
 def test_a_run_that_spins_names_its_first_tasks_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough to find the loop: eight at most, in the order of their creation."""
     monkeypatch.setattr(loops, "CALLBACKS_MAX", 1_000)  # seconds of work, as it is
-    loop = Loop(look=float, glance=float, arm=lambda _timer: None)  # type: ignore[abstract]  # what it lacks is refused, by name
+    loop = Loop(read_clock=float, peek_clock=float, arm=lambda _timer: None)  # type: ignore[abstract]  # what it lacks is refused, by name
 
     async def spins() -> None:
         while True:  # noqa: ASYNC110 - the very mistake
@@ -192,7 +192,7 @@ def test_a_run_that_spins_names_its_first_tasks_and_lines(monkeypatch: pytest.Mo
 
 def test_a_step_that_ends_is_no_spin() -> None:
     """However much is ready: whoever waits in the end may take its time."""
-    loop = Loop(look=float, glance=float, arm=lambda _timer: None)  # type: ignore[abstract]  # the same
+    loop = Loop(read_clock=float, peek_clock=float, arm=lambda _timer: None)  # type: ignore[abstract]  # the same
     seen: list[int] = []
     for number in range(10_000):
         loop.call_soon(seen.append, number)

@@ -26,7 +26,7 @@ class Bench:
         self.looks = 0
         self.armed: list[Timer] = []
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self._look, glance=lambda: self.now, arm=self.armed.append
+            read_clock=self._look, peek_clock=lambda: self.now, arm=self.armed.append
         )
 
     def _look(self) -> float:
@@ -457,8 +457,8 @@ def test_a_failed_task_that_is_still_held_is_told_of_when_it_is_asked_for() -> N
     """Once; one whose exception somebody has had is not."""
     told: list[tuple[str, str]] = []
     loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-        look=float,
-        glance=float,
+        read_clock=float,
+        peek_clock=float,
         arm=lambda _timer: None,
         unheard=lambda text, error: told.append((text, str(error))),
     )

@@ -31,7 +31,7 @@ def loop_of(into: Timers) -> Any:
     def arm(timer: Timer) -> None:
         into.arm(timer, len(loop.timers), 0)
 
-    loop: Any = Loop(look=lambda: 0.0, glance=lambda: 0.0, arm=arm)  # type: ignore[abstract]  # as the kernel does
+    loop: Any = Loop(read_clock=lambda: 0.0, peek_clock=lambda: 0.0, arm=arm)  # type: ignore[abstract]  # as the kernel does
     return loop
 
 
@@ -130,7 +130,7 @@ def test_the_timers_of_a_step_count_from_one_instant() -> None:
     read = timers.read(0)
     seen = read.virtual_us / 1_000_000
     loop: Any = Loop(  # type: ignore[abstract]  # as the kernel does
-        look=lambda: seen, glance=lambda: seen, arm=lambda one: timers.arm(one, 1, 0)
+        read_clock=lambda: seen, peek_clock=lambda: seen, arm=lambda one: timers.arm(one, 1, 0)
     )
     made: list[Timer] = []
 

@@ -16,7 +16,7 @@ class Bench:
 
     def __init__(self, *, in_order: bool = True) -> None:
         self.armed: list[Timer] = []
-        self.loop: Any = Loop(look=lambda: 0.0, glance=lambda: 0.0, arm=self._arm)  # type: ignore[abstract]  # as the kernel does
+        self.loop: Any = Loop(read_clock=lambda: 0.0, peek_clock=lambda: 0.0, arm=self._arm)  # type: ignore[abstract]  # as the kernel does
         self.due = ArmedTimers(self.loop.timers, in_order=in_order)
         self._step, self._mono_us = 0, 0
 

@@ -6,7 +6,7 @@ are asked for.  Imports `arguments`, `schema`, `output` and everything that `ref
 CONTRACT.md §14.
 
     record/       write a log, or continue one
-    look/         show what logs have
+    inspect/      show what logs have
     check/        judge logs and programs
     what_if/      change a result, or an order
     more/         move, serve and remove runs

@@ -50,7 +50,7 @@ def replay_foreign(
     started = time.monotonic()
     with opened_log(log) as opened:
         again = sessions().replay_command
-        way = _looking(log, opened, options.get("copying"), is_sure=is_sure)
+        way = _callbacks(log, opened, options.get("copying"), is_sure=is_sure)
         report: ObservedReport = again(opened.path, command, **way, **options)
         sys.stdout.flush()
         report = attrs.evolve(
@@ -87,7 +87,7 @@ def _effects_text(record: ObservedRecord) -> str:
     return str(effects) if effects.calls or effects.unread else ""
 
 
-def _looking(
+def _callbacks(
     log: Path,
     opened: OpenedLog,
     copying: Any,
@@ -100,7 +100,7 @@ def _looking(
     `text_of` describes it. A record that this machine is not known to have made runs only
     in a sandbox, unless the user is sure; at a terminal, people are asked.
 
-    Raises (when it looks): UsageError: no sandbox is available, or the person refuses.
+    Raises (in the review): UsageError: no sandbox is available, or the person refuses.
     """
 
     def review(shown: Any, head: str) -> None:
@@ -129,14 +129,14 @@ def _looking(
             raise click.UsageError(f"nothing was run; {_LIST}")
         known.remember(head)
 
-    return {"look": review, "write": _write()}
+    return {"review": review, "write": _write()}
 
 
 def fork_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **options: Any) -> int:
     """Run a command again, answered from the record up to an entry, and report the differences."""
     options.pop("output", None)  # what it prints is not compared
     with opened_log(log) as opened:
-        way = _looking(log, opened, options.get("copying"), is_sure=is_sure)
+        way = _callbacks(log, opened, options.get("copying"), is_sure=is_sure)
         forked = sessions().fork_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         found = diff(opened.path, forked.log)
@@ -179,7 +179,7 @@ def resume_foreign(
     """Run an interrupted command again; ask unanswered requests, and report the result."""
     with opened_log(log) as opened:
         copying = options.get("copying")
-        way = _looking(log, opened, copying, is_sure=is_sure, text_of=str)
+        way = _callbacks(log, opened, copying, is_sure=is_sure, text_of=str)
         resumed = sessions().resume_command(opened.path, command, **way, **options)
         sys.stdout.flush()
         different = [_placed(one, opened) for one in resumed.different]
@@ -238,14 +238,14 @@ def sensitivity_foreign(log: Path, command: Sequence[str], *, is_sure: bool, **o
     """Run a command once for each recorded answer, which fails, and print each reaction."""
 
     def review(record: ObservedRecord, head: str, count: int) -> None:
-        _looking(log, opened, options.get("copying"), is_sure=is_sure)["look"](record, head)
+        _callbacks(log, opened, options.get("copying"), is_sure=is_sure)["review"](record, head)
         runs = f"{words.counted(count, 'answer')} to fail: {words.counted(count, 'run')}"
         output.note(f"{runs} of the command, one after the other")
         if not is_sure and proxy_module("command").is_typed_at() and sys.stderr.isatty():
             click.confirm("Begin?", err=True, abort=True)
 
     with opened_log(log) as opened:
-        way = {"look": review, "write": lambda _content: None}
+        way = {"review": review, "write": lambda _content: None}
         found = list(sessions().failed_answers(opened.path, command, **way, **options))
     rows: list[list[output.Part]] = [["answer to", "the command's reaction to its failure"]]
     rows += [[one.where, str(one)] for one in found]

@@ -8,7 +8,7 @@ import click
 
 from refold.cli.arguments.logs import json_option, opened_log, started
 from refold.cli.arguments.run_names import RUN
-from refold.cli.commands.look.show import log_gaps
+from refold.cli.commands.inspect.show import log_gaps
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.pages import HelpPage

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from refold.cli.arguments.logs import opened_log, started
-from refold.cli.commands.look.show import gaps_of
+from refold.cli.commands.inspect.show import gaps_of
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.cli.output.printed import ComparedRun

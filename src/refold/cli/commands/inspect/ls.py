@@ -124,7 +124,7 @@ def command(
         folders = filter(Path.is_dir, paths)
         lost = [output.shown_path(path) for folder in folders for path in orphans(folder)]
     if other is not None:
-        from refold.cli.commands.look.ls_diff import ls_diff  # noqa: PLC0415 - reads entire logs
+        from refold.cli.commands.inspect.ls_diff import ls_diff  # noqa: PLC0415 - reads entire logs
 
         return ls_diff([each.path for each in found], other)
     unread = _unreadable(listed) - _unreadable(found)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from pyarrow.parquet import read_table
 
-from refold.cli.commands.look import export
+from refold.cli.commands.inspect import export
 from refold.exports import otlp
 
 Invoke = Callable[..., Result]

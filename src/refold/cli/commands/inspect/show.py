@@ -12,7 +12,7 @@ import click
 from refold.cli.arguments.logs import OpenedLog, continuing, json_option, opened_log
 from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import RUNS, one_run
-from refold.cli.commands.look.show_entries import show_entries
+from refold.cli.commands.inspect.show_entries import show_entries
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import HelpPage
@@ -160,7 +160,7 @@ def command(
         raise click.UsageError("to show several runs, add --failed or --notable")
     log = one_run(logs[0])
     if at is not None:
-        from refold.cli.commands.look import show_state  # noqa: PLC0415 - few ask for it
+        from refold.cli.commands.inspect import show_state  # noqa: PLC0415 - few ask for it
 
         return (
             show_state.show_changes(log, at, to)

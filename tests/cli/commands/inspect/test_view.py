@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.commands.look.view import FolderOfRuns
+from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.log.pack import pack
 
 Invoke = Callable[..., Result]
@@ -130,7 +130,7 @@ def test_what_was_counted_is_kept_and_the_rest_counted_at_another_look(
     with contextlib.ExitStack() as stack:
         runs = FolderOfRuns(tmp_path, stack)
         with monkeypatch.context() as hurried:
-            hurried.setattr("refold.cli.commands.look.view._PATIENCE_SECONDS", 0.0)
+            hurried.setattr("refold.cli.commands.inspect.view._PATIENCE_SECONDS", 0.0)
             (soon,) = runs.rows()
         (first,) = runs.rows()
         log.write_bytes(b"".join(lines[:2]).replace(b"list_files", b"list_filez"))
