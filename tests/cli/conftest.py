@@ -31,6 +31,12 @@ SOURCES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show texts in full; `tests/cli/output/test_output.py` has the tests of where they are cut."""
+    monkeypatch.setenv("COLUMNS", "0")
+
+
 @pytest.fixture
 def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
     """Return a call of `refold` with these arguments, in this process.

@@ -44,16 +44,24 @@ def test_a_line_holds_content_as_it_is_and_nothing_of_it_is_markup(
     assert said.count("[bold]x[/bold]") == 2
 
 
-def test_a_line_may_be_cut_to_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [("40", f"{'x' * 39}…"), ("", f"{'x' * 79}…"), ("0", "x" * 100), ("100", "x" * 100)],
+)
+@pytest.mark.parametrize("color", ["", "1"])
+def test_a_line_may_be_cut_to_a_terminal_and_the_same_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    columns: str,
+    shown: str,
+    color: str,
 ) -> None:
-    """What a pipe gets is whole."""
-    monkeypatch.setenv("COLUMNS", "40")
-    output.line("x" * 100, cut=True)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    output.line("y" * 100, cut=True)
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("FORCE_COLOR", color)
 
-    assert capsys.readouterr().out == f"{'x' * 100}\n{'y' * 39}…\n"
+    output.line("x" * 100, cut=True)
+
+    assert capsys.readouterr().out == f"{shown}\n"
 
 
 def test_a_complaint_goes_to_standard_error_and_is_safe(capsys: pytest.CaptureFixture[str]) -> None:

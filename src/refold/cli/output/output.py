@@ -32,6 +32,8 @@ Part = str | tuple[str, str]
 PROGRESS_SECONDS: Final = 1.0
 """A command that lasts longer shows its progress."""
 _TICK_SECONDS: Final = 0.25
+_COLUMNS: Final = 80
+"""Cells of a line that is cut, if there is no terminal."""
 _WRAPPED_MIN: Final = 20
 """Cells that a wrapped text has on a line, however far it is indented."""
 
@@ -146,27 +148,33 @@ def _plain(parts: tuple[Part, ...]) -> str:
 
 
 def line(*parts: Part, cut: bool = False) -> None:
-    """Print one line; with `cut`, no more of it than fits on the terminal, piped or not."""
+    """Print one line; with `cut`, no more of it than fits on the terminal, piped or not.
+
+    Without a terminal, 80 characters, or COLUMNS.
+    """
     if _quota:
         if not _quota[0]:
             _quota[1] += 1
             return
         _quota[0] -= 1
-    if not cut or (screen := _console()) is None:
-        width = _piped_width() if cut else 0
-        plain = _plain(parts) if width else ""
-        _print(*(parts if len(plain) <= width else (f"{plain[: width - 1]}…",)))
-        return
-    text = _rich_text(parts)
-    text.truncate(screen.width, overflow="ellipsis")
-    screen.print(text, soft_wrap=True)
+    if not cut:
+        _print(*parts)
+    elif screen := _console():
+        text = _rich_text(parts)
+        text.truncate(screen.width or sys.maxsize, overflow="ellipsis")
+        screen.print(text, soft_wrap=True)
+    else:
+        plain, width = _plain(parts), _piped_width()
+        _print(plain if len(plain) <= width else f"{plain[: width - 1]}…")
 
 
 def _piped_width() -> int:
-    """Return the width of the terminal that the user looks at; 0 if there is none."""
+    """Return COLUMNS, of which 0 is no bound, else the width of the user's terminal, else 80."""
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal():
+        return int(columns) or sys.maxsize
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    return 0
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    return _COLUMNS
 
 
 @contextlib.contextmanager
@@ -240,10 +248,12 @@ def _rich_text(parts: tuple[Part, ...]) -> "Text":
 def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
     """Print rows, the first as heading, their columns aligned.
 
-    A terminal cuts the last column; with `wrap`, it shows it whole, over as many lines as it needs.
+    A terminal cuts the last column, a name; with `wrap`, it shows it whole, over as many lines as
+    it needs.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - a small part of rich, for tables
 
+    is_screen = _console() is not None  # elsewhere, the name at its end is whole
     lengths = [[cell_len(_plain((part,))) for part in row] for row in rows]
     widths = [max(column) for column in zip(*lengths, strict=True)]
     for number, row in enumerate(rows):
@@ -258,7 +268,7 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
         if wrap:
             wrapped(parts[:-2], parts[-2], is_repeated=False)
         else:
-            line(*parts, cut=True)
+            line(*parts, cut=is_screen)
 
 
 def note_json(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click calls it

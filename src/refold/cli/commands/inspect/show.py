@@ -202,7 +202,7 @@ def _parts(logs: Iterable[Path], *, failed: bool, notable: bool) -> int:
             gaps, tree = (str(error),), None
         for gap in gaps:
             code = DAMAGED
-            output.line(("damaged", "red"), f"  {run.log}: {gap}", cut=True)
+            output.line(("damaged", "red"), f"  {run.log}: {gap}")
         shown = tree and _part(tree, failed=failed, notable=notable)
         if shown:
             count += 1

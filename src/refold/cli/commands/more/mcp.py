@@ -247,6 +247,7 @@ class _Runs:
         """Return one page of the output of a command, its messages last."""
         self._refuse_links()
         kept = {name: value for name, value in os.environ.items() if name not in _TERMINAL}
+        kept["COLUMNS"] = "0"  # in full
         async with self._turn:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "refold", *arguments,  # -P: no module of the folder
