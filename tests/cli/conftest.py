@@ -34,7 +34,7 @@ SOURCES = {
 @pytest.fixture(autouse=True)
 def _in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Show texts in full; `tests/cli/output/test_output.py` has the tests of where they are cut."""
-    monkeypatch.setenv("COLUMNS", "0")
+    monkeypatch.setenv("COLUMNS", "10000")
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ PROGRESS_SECONDS: Final = 1.0
 _TICK_SECONDS: Final = 0.25
 _COLUMNS: Final = 80
 """Cells of a line that is cut, if there is no terminal."""
+_UNBOUND: Final = 1_000_000
+"""Cells of a line if COLUMNS is 0."""
 _WRAPPED_MIN: Final = 20
 """Cells that a wrapped text has on a line, however far it is indented."""
 
@@ -126,6 +128,7 @@ def _console(*, err: bool = False) -> "Console | None":
     screen = Console(
         color_system=None if os.environ.get("NO_COLOR") else "auto",  # without bold and dim, too
         file=stream, markup=False, highlight=False, emoji=False,
+        width=_UNBOUND if os.environ.get("COLUMNS") == "0" else None,
     )  # fmt: skip
     screen.on_broken_pipe = reader_left  # type: ignore[method-assign]  # rich ends the process
     return screen if screen.is_terminal else None
@@ -161,7 +164,7 @@ def line(*parts: Part, cut: bool = False) -> None:
         _print(*parts)
     elif screen := _console():
         text = _rich_text(parts)
-        text.truncate(screen.width or sys.maxsize, overflow="ellipsis")
+        text.truncate(screen.width, overflow="ellipsis")
         screen.print(text, soft_wrap=True)
     else:
         plain, width = _plain(parts), _piped_width()
@@ -171,7 +174,7 @@ def line(*parts: Part, cut: bool = False) -> None:
 def _piped_width() -> int:
     """Return COLUMNS, of which 0 is no bound, else the width of the user's terminal, else 80."""
     if (columns := os.environ.get("COLUMNS", "")).isdecimal():
-        return int(columns) or sys.maxsize
+        return int(columns) or _UNBOUND
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
     return _COLUMNS

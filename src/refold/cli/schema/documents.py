@@ -204,6 +204,14 @@ def _events() -> Schema:
     return {**events, "$defs": definitions}
 
 
+def _export() -> Schema:
+    """Return the schema of one export; of several, with a row for each."""
+    counts = {**dict.fromkeys(("bytes", "logs", "spans", "lost"), COUNT), "left_out": OBJECT}
+    place = {"exported": TEXT, "to": TEXT}
+    runs = list_of(record({"log": TEXT}, {**place, **counts, "problem": TEXT}))
+    return record(place, {**counts, "runs": runs})
+
+
 def _run() -> Schema:
     return _of(Recording, data_digest=HASH, **_HASHES)
 
@@ -258,19 +266,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold ls --diff LOG --json",
         lambda: record({"runs": list_of(_of(printed.ComparedRun))}),
     ),
-    "export": (
-        "refold export --json",
-        lambda: record(
-            {"exported": TEXT, "to": TEXT},
-            {
-                "bytes": COUNT,
-                "logs": COUNT,
-                "spans": COUNT,
-                "lost": COUNT,
-                "left_out": {"type": "object"},
-            },
-        ),
-    ),
+    "export": ("refold export --json", _export),
     "run": (
         "refold run --json, refold resume --json",
         _run,

@@ -244,3 +244,49 @@ def test_tables_have_many_runs_and_leave_out_what_is_not_one(
     agents = read_table(tmp_path / "tables" / "agents.parquet")
     assert (runs.num_rows, agents.num_rows) == (2, 8)
     assert runs["agents"].to_pylist() == [4, 4]
+
+
+FORMS: Final = ["html", "perfetto", "markdown", "otlp", "atif", "refold"]
+
+
+@pytest.mark.parametrize("to", FORMS)
+def test_several_runs_are_the_files_of_each(
+    to: str, survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """In their places below the folder that was named; what is no log ends no other's export."""
+    for name in ("runs", "runs/july"):
+        shutil.copytree(survey_log.parent, tmp_path / name)
+    alone = tmp_path / f"one{'.refold' * (to == 'refold')}"
+    invoke("export", survey_log, "--to", to, "-o", alone)
+    (tmp_path / "runs" / "bad.jsonl").write_text("no log\n")
+
+    said = invoke("export", tmp_path / "runs", "--to", to, "-o", tmp_path / "made", "--json")
+
+    made = json.loads(said.stdout)
+    assert (made["exported"], made["to"]) == (str(tmp_path / "made"), to)
+    whole = {Path(row["log"]).relative_to(tmp_path / "runs"): row for row in made["runs"]}
+    for place in (Path("survey.jsonl"), Path("july/survey.jsonl")):
+        file = Path(whole[place]["exported"])
+        assert file.parent == tmp_path / "made" / place.parent
+        assert file.read_bytes()[:60] == alone.read_bytes()[:60]
+    assert said.exit_code == 3
+    assert "bad.jsonl" in said.stderr
+
+
+def test_several_runs_are_not_one_file(
+    survey_log: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        shutil.copytree(survey_log.parent, name)
+    logs = ("a/survey.jsonl", "b/survey.jsonl")
+    Path("file").write_text("x")
+
+    same = invoke("export", *logs, "--to", "html")
+    printed = invoke("export", *logs, "--to", "markdown", "-o", "-")
+    onto = invoke("export", "a", *logs[1:], "--to", "html", "-o", "file")
+
+    assert {each.exit_code for each in (same, printed, onto)} == {2}
+    assert "a/survey.jsonl and b/survey.jsonl would be one file, survey.html" in same.stderr
+    assert "-o - needs exactly one LOG" in printed.stderr
+    assert not list(Path().glob("*.html"))

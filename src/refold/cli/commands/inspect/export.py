@@ -5,21 +5,23 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import attrs
 import click
 
-from refold.cli.arguments.logs import file_option, json_option, opened_log
+from refold.cli.arguments.logs import as_one, file_option, json_option, opened_log
 from refold.cli.arguments.moving import listed_contents
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN, RUNS, one_run
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE
+from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE, code_of
 from refold.cli.output.pages import HelpPage
 from refold.engine.errors import ExtraMissing, RefoldError
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, tree
+from refold.engine.log.names import PACKED_SUFFIX, is_runs, tree
 from refold.engine.log.pack import pack
+from refold.engine.values import Value
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputFile, OutputFolder, OutputKind
 from refold.replay.audit.verify import START_MISSING, verify
@@ -46,6 +48,68 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 }  # fmt: skip
 
 
+@attrs.frozen(kw_only=True)
+class _How(Value):
+    """The form of an export, and what goes into it."""
+
+    to: _Form
+    other: Path | None
+    without_content: bool
+    files: bool
+    content: bool
+    endpoint: str | None
+    large: bool
+
+    def check(self) -> None:
+        """Refuse options that have no effect on the form, or contradict each other.
+
+        Raises:
+            UsageError: one was given.
+        """
+        forms: Mapping[tuple[str, ...], Mapping[str, object]] = {
+            ("html", "perfetto", "markdown"): {"--without-content": self.without_content},
+            ("html", "markdown"): {"--diff": self.other},
+            ("html", "refold"): {"--files": self.files},
+            ("otlp", "parquet"): {"--content": self.content},
+            ("otlp",): {"--endpoint": self.endpoint},
+        }
+        for known, options in forms.items():
+            for option, value in options.items():
+                if value and self.to not in known:
+                    raise click.UsageError(f"{option} needs --to {' or '.join(known)}")
+        if self.files and self.without_content:
+            raise click.UsageError("--files cannot be used with --without-content")
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise click.UsageError(
+                f"--endpoint {self.endpoint}: expected a URL, such as "
+                "http://localhost:4318/v1/traces"
+            )
+
+
+@attrs.frozen(kw_only=True)
+class _Made(Value):
+    """One export, or why there is none."""
+
+    exported: str = ""
+    text: str = ""
+    """Its size, for people."""
+    gaps: Sequence[str] = ()
+    """What could not be read, in words."""
+    more: Mapping[str, Any] = attrs.field(factory=dict)
+    """Further members of its document."""
+    refused: int = FINE
+    """The exit code if there is none."""
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return self.refused or (DAMAGED if self.gaps else USAGE if self.more.get("lost") else FINE)
+
+    def document(self, to: _Form) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**({"exported": self.exported, "to": to} if self.exported else {}), **self.more}
+
+
 @click.command("export", cls=HelpPage)
 @click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option(
@@ -54,8 +118,8 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 @file_option(
     "-o",
     "--out",
-    text="Output file, or folder for tables; by default named after the log.  Use "
-    "- for standard output.",
+    text="Output file, or folder for tables or several runs; by default named after the log.  "
+    "Use - for standard output.",
 )
 @force_option
 @click.option("--diff", "other", type=RUN, metavar="OTHER", help="Another run to compare it with.")
@@ -75,22 +139,13 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 )
 @click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
-def command(
-    *,
-    logs: tuple[Path, ...],
-    to: _Form,
-    out: Path | None,
-    other: Path | None,
-    without_content: bool,
-    files: bool,
-    content: bool,
-    endpoint: str | None,
-    large: bool,
-) -> int:
+@as_one("how", _How)
+def command(*, logs: tuple[Path, ...], out: Path | None, how: _How) -> int:
     """Write a run and its descendants to a single file, or runs to a folder of tables.
 
-    An earlier export to the same file is replaced.  To replace any other file except a log, add
-    --force.  A folder must be empty or not exist yet.
+    Several runs, or a folder of them, become one file each.  An earlier export to the same file is
+    replaced.  To replace any other file except a log, add --force.  A folder for tables must be
+    empty or not exist yet.
 
     Examples:
       refold export runs/audit.jsonl --to html           makes audit.html
@@ -100,6 +155,7 @@ def command(
       refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
       refold export runs/audit.jsonl --to otlp           makes audit.otlp.json
       refold export runs/audit.jsonl --to atif           a trajectory, with texts
+      refold export runs --to html -o pages              a page of each run
       refold export runs --to parquet -o tables          all runs, in four tables
       refold export runs/audit.jsonl --to refold         all its logs in one file
       refold export runs/agent.jsonl --to refold --files
@@ -109,84 +165,154 @@ def command(
     logs itself.  Every command that reads a LOG also accepts a FILE.refold; with
     --files, it can be replayed without the repository.
 
-    Exit code: 0 complete and intact · 3 a child's log or a large text is missing
-    or damaged, as standard error reports; the rest is exported.
+    Exit code: 0 complete and intact · 3 a log or a large text is missing or
+    damaged, as standard error reports; the rest is exported.
     """
-    from refold.exports.spans import Spans  # noqa: PLC0415 - the same
-    from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
-
-    _refuse(
-        to,
-        {
-            ("html", "perfetto", "markdown"): {"--without-content": without_content},
-            ("html", "markdown"): {"--diff": other},
-            ("html", "refold"): {"--files": files},
-            ("otlp", "parquet"): {"--content": content},
-            ("otlp",): {"--endpoint": endpoint},
-        },
-    )
-    if (files and without_content) or (endpoint and out):
-        pair = "--files cannot be used with --without-content"
-        raise click.UsageError(pair if files else "-o cannot be used with --endpoint")
-    if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise click.UsageError(
-            f"--endpoint {endpoint}: expected a URL, such as http://localhost:4318/v1/traces"
-        )
+    how.check()
     is_printed = out == Path("-")
+    if how.endpoint and out:
+        raise click.UsageError("-o cannot be used with --endpoint")
     if is_printed and output.is_json():
         raise click.UsageError(
             "-o - and --json both print to standard output: use only one of them"
         )
-    if to != "parquet" and len(logs) > 1:
-        raise click.UsageError(f"--to {to} takes one LOG; only --to parquet takes several")
-    log = logs[0] if to == "parquet" else one_run(logs[0])
-    target = out or Path(f"{log.stem}{_SUFFIXES[to]}")
-    if is_printed and to in ("parquet", "refold"):
-        raise click.UsageError(f"--to {to} cannot write to standard output: pass a name with -o")
-    if to == "refold":
-        return _export_pack(log, target, has_files=files)
-    if to == "parquet":
-        return _tables(logs, OutputFolder(target), content=content)
-    file = None if is_printed or endpoint else output_file(target, to)
-    if to in ("otlp", "atif"):
-        with opened_log(log) as opened, output.progress(f"reading {log}"):
-            spans = Spans(opened.path, content=content or to == "atif")
-            return _spans(spans, log.name, to, file, endpoint)
-    with contextlib.ExitStack() as stack:
-        one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
-        stack.enter_context(output.progress(f"reading {log}"))
-        _print_cost(_TIMES["html" if rest else to], one, *rest, large=large)
-        for path in (one, *rest) if files else ():
-            _list_files(path)
-        made = page_of(one, *rest, content=not without_content, files=files)
-        written = _exported(made, to).encode()
-    problems = made.document["verdict"]["problems"]
-    code = _report_damage((one["name"], one["line"], one["what"]) for one in problems)
-    if file is None:
-        click.echo(written)
-        return code
-    file.write(written)
-    size = len(written)
-    shown = output.shown_path(target)
-    document = {"exported": shown, "to": to, "bytes": size}
-    return output.answer(
-        document, lambda: output.line((shown, "bold"), f"  {words.size(size)}"), code
-    )
+    if is_printed and how.to in ("parquet", "refold"):
+        raise click.UsageError(
+            f"--to {how.to} cannot write to standard output: pass a name with -o"
+        )
+    if how.to == "parquet":
+        folder = OutputFolder(out or Path(f"{logs[0].stem}{_SUFFIXES[how.to]}"))
+        return _answer([_tables(_found(logs, least=0), folder, content=how.content)], how)
+    found = _found(logs, least=2)
+    needs_one = "-o -" if is_printed else "--diff" if how.other else ""
+    if len(logs) > 1 and needs_one:
+        raise click.UsageError(f"{needs_one} needs exactly one LOG")
+    if len(found) > 1 and not needs_one:
+        folders = [each for each in logs if each.is_dir()]
+        return _export_all(found, folders, out or Path(), how)
+    log = one_run(logs[0])
+    target = None if is_printed or how.endpoint else out or _name(log, how.to)
+    return _answer([_export(log, target, how)], how)
 
 
-def _refuse(to: str, options: Mapping[tuple[str, ...], Mapping[str, object]]) -> None:
-    """Refuse options that have no effect on a form.
+def _found(logs: Sequence[Path], *, least: int) -> Sequence[Path]:
+    """Return the runs that arguments name, also those below folders.
+
+    A folder alone that has fewer than `least` runs of its own is returned as it is.
+    """
+    first = logs[0].iterdir() if logs[0].is_dir() else ()
+    if len(logs) == 1 and sum(map(is_runs, first)) < least:
+        return logs
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+
+    return find_logs(logs)
+
+
+def _name(log: Path, to: _Form) -> Path:
+    return Path(f"{log.stem}{_SUFFIXES[to]}")
+
+
+def _export_all(logs: Sequence[Path], below: Sequence[Path], out: Path, how: _How) -> int:
+    """Write a file for each run into a folder; one that is refused is reported, and ends no other.
+
+    Runs that were found below a folder keep their places in it.
 
     Raises:
-        UsageError: one was given.
+        UsageError: two of them would be one file, or the folder is a file.
+        ExtraMissing: the packages of the format are not installed.
     """
-    for forms, given in options.items():
-        for option, value in given.items():
-            if value and to not in forms:
-                raise click.UsageError(f"{option} needs --to {' or '.join(forms)}")
+    names = dict[Path, Path]()
+    for log in logs:
+        base = next((each for each in below if log.is_relative_to(each)), log.parent)
+        names[log] = out / log.relative_to(base).parent / _name(log, how.to)
+    if same := [log for log in logs if [*names.values()].count(names[log]) > 1]:
+        named = " and ".join(map(output.shown_path, same[:2]))
+        raise click.UsageError(f"{named} would be one file, {names[same[0]]}: export them apart")
+    if out.exists() and not out.is_dir():
+        raise click.UsageError(f"-o {out}: expected a folder, for {len(logs):,} runs")
+    made = list[_Made]()
+    for log, target in names.items():
+        shown = {"log": output.shown_path(log)}
+        try:
+            if not how.endpoint:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            one = _export(log, None if how.endpoint else target, how)
+        except ExtraMissing:
+            raise
+        except (RefoldError, click.UsageError) as error:
+            why = error.message if isinstance(error, click.UsageError) else str(error)
+            code = code_of(error) if isinstance(error, RefoldError) else USAGE
+            gap = f"{shown['log']} is left out: {why}"
+            one = _Made(gaps=[gap], more={"problem": why}, refused=code)
+        made.append(attrs.evolve(one, more=shown | {**one.more}))
+    return _answer(made, how, how.endpoint or output.shown_path(out))
 
 
-def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> int:
+def _answer(made: Sequence[_Made], how: _How, place: str = "") -> int:
+    """Report exports, and what they leave out; return the exit code, the worst of theirs.
+
+    `place` is where several are.
+    """
+    left = Counter[str]()
+    for one in made:
+        left.update(one.more.get("left_out", {}))
+        for gap in one.gaps:
+            output.complain(gap)
+    if left and not output.is_json():
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(left.items()))
+        output.hint(f"left out: {counts}")
+    code = max(one.code for one in made)
+    done = [one for one in made if one.exported]
+    if [one.exported for one in done] == ["-"]:  # standard output has it
+        return code
+
+    def describe() -> None:
+        for one in done:
+            output.line((one.exported, "bold"), f"  {one.text}")
+        if place:
+            output.line((f"{len(done):,} of {len(made):,} runs exported", "dim"))
+
+    documents = [one.document(how.to) for one in made]
+    whole = {"exported": place, "to": how.to, "runs": documents} if place else documents[0]
+    return output.answer(whole, describe, code)
+
+
+def _export(log: Path, target: Path | None, how: _How) -> _Made:
+    """Write, print or send one run in a form of one file."""
+    if how.to == "refold":
+        assert target is not None, "not to standard output"
+        return _export_pack(log, target, has_files=how.files)
+    assert how.to != "parquet", "not a file"
+    file = None if target is None else output_file(target, how.to)
+    if how.to in ("otlp", "atif"):
+        from refold.exports.spans import Spans  # noqa: PLC0415 - not for help pages
+
+        with opened_log(log) as opened, output.progress(f"reading {log}"):
+            spans = Spans(opened.path, content=how.content or how.to == "atif")
+            return _spans(spans, log.name, how, file)
+    from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
+
+    with contextlib.ExitStack() as stack:
+        given = (each for each in (log, how.other) if each)
+        one, *rest = (stack.enter_context(opened_log(each)).path for each in given)
+        stack.enter_context(output.progress(f"reading {log}"))
+        _print_cost(_TIMES["html" if rest else how.to], one, *rest, large=how.large)
+        for path in (one, *rest) if how.files else ():
+            _list_files(path)
+        made = page_of(one, *rest, content=not how.without_content, files=how.files)
+        written = _exported(made, how.to).encode()
+    problems = made.document["verdict"]["problems"]
+    gaps = _gaps_in(((each["name"], each["line"], each["what"]) for each in problems), log)
+    if file is None:
+        click.echo(written)
+    else:
+        file.write(written)
+    exported = "-" if file is None else output.shown_path(file.path)
+    size = len(written)
+    return _Made(exported=exported, text=words.size(size), gaps=gaps, more={"bytes": size})
+
+
+def _tables(logs: Sequence[Path], folder: OutputFolder, *, content: bool) -> _Made:
     """Write the tables of runs; one that cannot be read is reported, and ends no other.
 
     Raises:
@@ -195,11 +321,6 @@ def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> i
     from refold.exports.spans import Spans  # noqa: PLC0415 - not for help pages
 
     folder.check()
-    logs = places
-    if any(each.is_dir() for each in places):
-        from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
-
-        logs = find_logs(places)
     read, left_out, gaps = list[Spans](), Counter[str](), list[str]()
 
     def runs() -> Iterator[Spans]:
@@ -222,63 +343,39 @@ def _tables(places: Sequence[Path], folder: OutputFolder, *, content: bool) -> i
     said = lambda: f"{len(read):,} of {len(logs):,} runs exported"  # noqa: E731
     with output.progress(said), folder.files(parquet.FILES) as files:
         parquet.write(runs(), files)
-    made = sum(spans.made for spans in read)
-    counts = f"{words.counted(len(read), 'run')}, {words.counted(made, 'span')}"
-    exported = {"exported": output.shown_path(folder.path), "to": "parquet", "spans": made}
-    return _report_spans(exported, left_out, gaps, counts)
+    count = sum(spans.made for spans in read)
+    text = f"{words.counted(len(read), 'run')}, {words.counted(count, 'span')}"
+    made = output.shown_path(folder.path)
+    return _of_spans(count, left_out, exported=made, gaps=gaps, text=text)
 
 
-def _report_spans(
-    exported: Mapping[str, object],
-    left_out: Mapping[str, int],
-    gaps: Sequence[str],
-    text: str,
-    lost: int = 0,
-) -> int:
-    """Report exported spans, and what they leave out; return the exit code."""
-    left = {what: count for what, count in sorted(left_out.items()) if count}
-    if left and not output.is_json():
-        output.hint(f"left out: {', '.join(f'{count:,} {what}' for what, count in left.items())}")
-    for gap in gaps:
-        output.complain(gap)
-    code = DAMAGED if gaps else USAGE if lost else FINE
-    if exported["exported"] == "-":  # standard output has the spans
-        return code
-    return output.answer(
-        {**exported, "lost": lost, "left_out": left},
-        lambda: output.line((str(exported["exported"]), "bold"), f"  {text}"),
-        code,
-    )
+def _of_spans(count: int, left: Mapping[str, int], lost: int = 0, **made: Any) -> _Made:
+    left_out = {what: count for what, count in sorted(left.items()) if count}
+    return _Made(more={"spans": count, "lost": lost, "left_out": left_out}, **made)
 
 
-def _spans(
-    spans: "Spans",
-    name: str,
-    to: str,
-    file: OutputFile | None,
-    endpoint: str | None,
-) -> int:
-    """Write or send the spans of a run, and report what they leave out.
+def _spans(spans: "Spans", name: str, how: _How, file: OutputFile | None) -> _Made:
+    """Write or send the spans of a run.
 
     Raises:
         ExtraMissing: the packages of the format are needed, and are not installed.
     """
     try:
-        lost, why = _put(spans, to, file, endpoint)
+        lost, why = _put(spans, how, file)
     except ModuleNotFoundError as error:
         # The first that is imported belongs to the exporter, and its name says nothing: `google`.
-        extra = ("opentelemetry", "otel") if to == "otlp" else (error.name or to, to)
+        is_otlp = how.to == "otlp"
+        extra = ("opentelemetry", "otel") if is_otlp else (error.name or how.to, how.to)
         raise ExtraMissing(*extra) from None
-    made = endpoint or ("-" if file is None else output.shown_path(file.path))
+    made = how.endpoint or ("-" if file is None else output.shown_path(file.path))
     if lost:
         output.complain(
-            f"{endpoint} did not accept {lost:,} of {spans.made:,} spans"
+            f"{how.endpoint} did not accept {lost:,} of {spans.made:,} spans"
             f"{why and f' ({output.safe(why)})'}: check that a collector "
             "listens at exactly this URL, and run the export again"
         )
-    exported = {"exported": made, "to": to, "spans": spans.made}
-    text = f"{spans.made - lost:,} spans"
-    return _report_spans(exported, spans.left_out, _gaps_of(spans, name), text, lost)
+    text, gaps = f"{spans.made - lost:,} spans", _gaps_of(spans, name)
+    return _of_spans(spans.made, spans.left_out, lost, exported=made, gaps=gaps, text=text)
 
 
 def _gaps_of(spans: "Spans", name: str) -> list[str]:
@@ -289,21 +386,21 @@ def _gaps_of(spans: "Spans", name: str) -> list[str]:
     return [] if is_read else [f"{name}: {_GAP}"]
 
 
-def _put(spans: "Spans", to: str, file: OutputFile | None, endpoint: str | None) -> tuple[int, str]:
+def _put(spans: "Spans", how: _How, file: OutputFile | None) -> tuple[int, str]:
     """Write, print or send spans; return how many a collector did not take, and why if it said it.
 
     Raises:
         ModuleNotFoundError: the packages of the format are not installed.
     """
-    if to == "atif":
+    if how.to == "atif":
         from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
 
         written: Iterable[bytes] = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
     else:
         from refold.exports import otlp  # noqa: PLC0415 - an extra
 
-        if endpoint:
-            sent = otlp.send(spans, endpoint)
+        if how.endpoint:
+            sent = otlp.send(spans, how.endpoint)
             return sent.lost, sent.why
         written = otlp.lines(spans)
     if file is not None:
@@ -343,15 +440,14 @@ def _list_files(log: Path) -> None:
     output.hint(f"with {log.name}: diffs of {names_of(names) or 'no file'}")
 
 
-def _report_damage(damage: Iterable[tuple[str, int, str]]) -> int:
-    """Report missing and damaged places: name, line and kind; return the exit code."""
+def _gaps_in(damage: Iterable[tuple[str, int, str]], log: Path) -> list[str]:
+    """Return missing and damaged places in words; each is a name, a line and a kind."""
     found = [each for each in damage if each[2].partition(": ")[0] not in _HARMLESS]
-    for name, line, what in found[:_SHOWN]:
-        output.complain(f"{name}:{line}: {what}")
+    gaps = [f"{name}:{line}: {what}" for name, line, what in found[:_SHOWN]]
     if len(found) > _SHOWN:
         rest = words.counted(len(found) - _SHOWN, "more place")
-        output.complain(f"and {rest}: to list them, use `refold verify --json`")
-    return DAMAGED if found else FINE
+        gaps.append(f"and {rest}: to list them, use {output.command('verify', log, '--json')}")
+    return gaps
 
 
 def _exported(page: "Page", to: str) -> str:
@@ -367,7 +463,7 @@ def _exported(page: "Page", to: str) -> str:
             return page_html(page)
 
 
-def _export_pack(log: Path, target: Path, *, has_files: bool) -> int:
+def _export_pack(log: Path, target: Path, *, has_files: bool) -> _Made:
     """Pack a run's log, its children's logs and their large texts; nothing is overwritten.
 
     With `has_files`, also the files of a watched command's folder, which are listed first.
@@ -384,11 +480,9 @@ def _export_pack(log: Path, target: Path, *, has_files: bool) -> int:
             packed = pack(opened.path, target, objects)
         logs = len(tree(opened.path))
         damage = verify(opened.path).damage
-        code = _report_damage((opened.shown(one.path), one.line, one.what) for one in damage)
+        places = ((opened.shown(one.path), one.line, one.what) for one in damage)
+        gaps = _gaps_in(places, log)
     size = packed.stat().st_size
-    shown, what = output.shown_path(packed), f"{words.counted(logs, 'log')}, {words.size(size)}"
-    return output.answer(
-        {"exported": shown, "to": "refold", "logs": logs, "bytes": size},
-        lambda: output.line((shown, "bold"), f"  {what}"),
-        code,
-    )
+    text = f"{words.counted(logs, 'log')}, {words.size(size)}"
+    more = {"logs": logs, "bytes": size}
+    return _Made(exported=output.shown_path(packed), text=text, gaps=gaps, more=more)
