@@ -72,7 +72,10 @@ class Standing:
         """Virtual time as the program last saw it."""
         self.changes_made: Counter[tuple[str, str]] = Counter()
         """How often children that share the session have changed it, by path and event."""
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+        """Of children, by call."""
+        self.given_up: set[str] = set()
+        """Calls of children that were cancelled: nobody waits for their questions."""
         self._active = array("q")
         self._since = 0
         self._before = 0
@@ -93,10 +96,6 @@ class Standing:
     def path(self, call: str) -> str:
         """Return the key of a call, from the root run down."""
         return key_in(self.started.path, call)
-
-    def unfinished_children(self) -> dict[str, Path]:
-        """Return the logs of children that were not joined, by call."""
-        return {call: child_path(self.log, self._numbers[call]) for call in self.starts}
 
     def _take(self, entry: Entry) -> None:
         event: Any = structure(entry.kind, entry.data)
@@ -132,14 +131,16 @@ class Standing:
             self.changes.pop(call, None)
         match event:
             case events.ChildStarted():
-                self.starts[call], self._numbers[call] = entry.hash, event.number
+                self.starts[call], self.numbers[call] = entry.hash, event.number
+            case events.EffectCancelled(kind="child"):
+                self.given_up.add(call)
             case events.ChildFinished(outcome=outcome):
                 self.starts.pop(call, None)
-                if outcome.child is not None and call in self._numbers:
+                if outcome.child is not None and call in self.numbers:
                     ref = outcome.child
                     leaf = f"{ref.run} {ref.head} {ref.events}"
-                    self.leaves.append((self._numbers[call], leaf))
-                    log = child_path(self.log, self._numbers[call])
+                    self.leaves.append((self.numbers[call], leaf))
+                    log = child_path(self.log, self.numbers[call])
                     self.digest.add_child(call, tree_digest_of(log))
             case events.InputAsked():
                 self.asked[call] = event
@@ -174,11 +175,12 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
         for call, called in standing.changes.items()
     ]
     unfinished = [standing.path(call) for call in standing.requests]
-    for path in standing.unfinished_children().values():
+    for call in standing.starts:
+        path = child_path(standing.log, standing.numbers[call])
         found = scan(path) if path.exists() else None
         if found is not None and found.entries and not found.sealed:
             below = open_ends(path)
-            questions += below.questions
+            questions += below.questions if call not in standing.given_up else ()
             doubts += below.doubts
             unfinished += below.unfinished
     questions.sort(key=lambda question: question.place)

@@ -262,7 +262,8 @@ class OpenedRun:
         """The first question that waits for an answer: {agent, call, question, schema}."""
         if self.tree.status not in STANDINGS:
             return None
-        steps = ((each, step) for each in self.agents for turn in each.turns for step in turn.steps)
+        waiting = (each for each in self.agents if each.node.question is not None)
+        steps = ((each, step) for each in waiting for turn in each.turns for step in turn.steps)
         asked = [(a.key, s) for a, s in steps if (s.kind, s.status) == ("input", "open")]
         return next(({"agent": key, "call": s.call, **s.about} for key, s in asked), None)
 
@@ -359,23 +360,23 @@ def with_standing(tree: RunNode) -> RunNode:
     """Return a tree in which runs without an end have their standing as status.
 
     A run of which the log is missing, damaged or another run's stays `unfinished`.  A line that is
-    just being written is not a torn tail.
+    just being written is not a torn tail.  A question that nobody above waits for is none.
     """
-    return _stood(tree, tree, "")
+    return _stood(tree, tree, "", takes_answers=True)
 
 
-def _stood(node: RunNode, root: RunNode, above: str) -> RunNode:
+def _stood(node: RunNode, root: RunNode, above: str, *, takes_answers: bool) -> RunNode:
     status, log_state, told = node.status, node.log_state, ""
+    question = node.question if takes_answers else None
     if status == UNFINISHED and log_state not in _UNKNOWN:
-        is_asked = above in ("", *STANDINGS)  # else nobody takes an answer
-        status, told = stood(
-            Path(node.log) if node.log else None, node.question if is_asked else None
-        )
+        status, told = stood(Path(node.log) if node.log else None, question)
         if above == RUNNING or (node.scope and root.status == RUNNING):
             status, told = RUNNING, WORDS[RUNNING]
     if status == RUNNING and log_state == "torn":
         log_state = "read"
-    found = attrs.evolve(node, status=status, standing=told, log_state=log_state)
-    above, root = status, found if node is root else root
-    children = tuple(_stood(child, root, above) for child in node.children)
+    found = attrs.evolve(node, status=status, standing=told, log_state=log_state, question=question)
+    root, takes_answers = found if node is root else root, question is not None
+    children = tuple(
+        _stood(child, root, status, takes_answers=takes_answers) for child in node.children
+    )
     return attrs.evolve(found, children=children)

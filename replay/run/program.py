@@ -222,9 +222,8 @@ class ProgramLog(Reading):
         )
 
     def _question(self, children: tuple[RunNode, ...]) -> str | None:
-        """Return the first question that is open, also of a child that was not joined."""
-        starts = zip(self._starts.values(), children, strict=True)
-        below = [child.question for start, child in starts if start.is_open]
+        """Return the first question that is open, also of a child that is waited for."""
+        below = (child.question for child in children)
         found = [each for each in (*self._questions.values(), *below) if each is not None]
         return found[0] if found and self.finished is None else None
 
@@ -253,7 +252,8 @@ class ProgramLog(Reading):
         self._children[start.call] = reading
         if reading.started is not None and reading.started.run_id != start.run_id:
             return RunNode(**told, log_state="foreign", log=str(path))
-        return reading.node(told)
+        node = reading.node(told)
+        return node if start.is_open else attrs.evolve(node, question=None)
 
     def _without_log(self, start: _Start, told: dict[str, Any], path: Path) -> RunNode:
         """Return the node of a child whose log is not there: missing, or never written."""

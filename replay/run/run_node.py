@@ -89,7 +89,7 @@ class RunNode(Document):
     standing: str = ""
     """Its standing without an end, in words: `waits for you: May I?` (`replay.run.opened_run`)."""
     question: str | None = None
-    """The first open question of the run, or of one below it that was not joined."""
+    """The first open question of the run, or of one below it; `None` if nobody waits for it."""
     is_joined: bool = True
     """Whether the parent was given the outcome; true for a root."""
     reason: str = ""

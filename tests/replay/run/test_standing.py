@@ -14,9 +14,10 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.index.standing import question_of, stood
+from refold.replay.resume.open_ends import open_ends
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from tests.support.unfinished import cut
+from tests.support.unfinished import cut, lines_of, rows_of
 
 
 async def asks(run: Run, text: str) -> str:
@@ -36,6 +37,16 @@ async def has_two(run: Run, _input: None) -> None:
     first = await run.start(Delegation(program=answers, input=1, brief="one"))
     second = await run.start(Delegation(program=answers, input=2, brief="two"))
     await run.join(first, second)
+
+
+async def gives_up(run: Run, text: str) -> str:
+    """Cancel a child that waits for a person, and a child of it that does."""
+    asked = Delegation(program=asks_by_a_child, input=text, brief="ask")
+    task = asyncio.create_task(run.delegate(asked))
+    await run.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+    return "went on"
 
 
 @contextlib.contextmanager
@@ -63,6 +74,24 @@ def test_a_run_that_asked_waits_until_somebody_writes_its_log(tmp_path: Path, pr
     with _written(log):
         assert stood(log, question_of(log))[0] == "running"
         assert set(_statuses(OpenedRun(log).tree)) == {"running"}
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "joined"])
+def test_nobody_waits_for_what_a_child_asked_that_was_given_up(tmp_path: Path, ends: str) -> None:
+    """Its process was killed, so its own log ends with the question; then the run broke off."""
+    whole = record(gives_up, "may I?", log=tmp_path / "whole" / "a.jsonl").log
+    log, kinds = tmp_path / "a.jsonl", [row["kind"] for row in rows_of(whole)]
+    last = "effect.cancelled" if ends == "cancelled" else "child.finished"
+    cut(whole, log, kinds.index(last) + 1)
+    for below in (log.with_name("a.1.jsonl"), log.with_name("a.1.1.jsonl")):
+        kept = [row["kind"] for row in rows_of(whole.with_name(below.name))][:2]
+        assert kept[1] in ("child.started", "input.asked")
+        below.write_bytes(b"".join(lines_of(whole.with_name(below.name))[:2]))
+
+    run = OpenedRun(log)
+    status = "broke_off" if ends == "cancelled" else "cancelled"
+    assert _statuses(run.tree) == ["broke_off", status, "broke_off"]
+    assert (question_of(log), run.question, open_ends(log).questions) == (None, None, ())
 
 
 def test_a_run_without_an_end_that_asks_nothing_broke_off(tmp_path: Path) -> None:
