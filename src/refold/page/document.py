@@ -90,7 +90,7 @@ def page(
     else:
         known = before.sides[0]
         known.run.read()
-        one = OneRun(known.run, content=content, files=files, turns=known.turns)
+        one = OneRun(known.run, content=content, files=files, before=known)
     sides = [one]
     if other is not None:
         sides.append(OneRun(OpenedRun(other), {*one.ids.values()}, content=content, files=files))

@@ -55,15 +55,15 @@ class OneRun:
         *,
         content: bool,
         files: bool = False,
-        turns: Turns | None = None,
+        before: "OneRun | None" = None,
     ) -> None:
         """Read the rest of a run; ids in `taken` belong to other logs.
 
-        `turns` comes from an earlier reading of the run.
+        `before` is an earlier reading of the run.
         """
         self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files
-        self.turns = turns or Turns()
+        self.turns: Turns = Turns({} if before is None else before.turns.known)
         self.tree = tree = run.tree
         nodes = below(tree)
         is_sound = all(each.log_state in ("read", "none") for each in nodes)

@@ -54,7 +54,9 @@ def cut(value: Any) -> Any:
 class Turns:
     """The turns of one run as plain data; kept, so that only what changed is made anew."""
 
-    _known: dict[int, tuple[Any, Any, Any]] = attrs.field(factory=dict)
+    before: dict[int, tuple[Any, Any, Any]] = attrs.field(factory=dict)
+    """`known` of the page before."""
+    known: dict[int, tuple[Any, Any, Any]] = attrs.field(factory=dict)
     """By step or turn, which are kept alive: its source, what the result depends on, and that."""
 
     def of(self, agent: Agent) -> list[dict[str, Any]]:
@@ -71,9 +73,10 @@ class Turns:
         return self._kept(step, made_of, lambda: _step(step))
 
     def _kept(self, source: Any, made_of: Any, make: Callable[[], Any]) -> dict[str, Any]:
-        known = self._known.get(id(source))
+        known = self.before.get(id(source))
         if known is None or known[1] != made_of:
-            known = self._known[id(source)] = source, made_of, make()
+            known = source, made_of, make()
+        self.known[id(source)] = known
         return known[2]  # type: ignore[no-any-return]
 
 
