@@ -5,6 +5,7 @@
 longer passes is a break of the format, or of the kernel's rules, and needs a version of its own.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.replay.audit.refolding import refold_log
 from refold.replay.run.opened_run import delegation_tree
-from tests.support.fixtures import LOGS
+from tests.support.fixtures import LOGS, works
 from tests.support.kept_programs import PROGRAMS, TOOLS
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import replayed
@@ -68,12 +69,38 @@ def test_a_kept_log_of_a_watched_command_is_replayed(log: Path) -> None:
     ]
 
 
+def test_a_kept_log_of_a_run_that_waits_is_resumed(tmp_path: Path) -> None:
+    """Its question is the second; what was answered before is not asked again."""
+    log = Path(shutil.copy(LOGS / "waiting.jsonl", tmp_path))
+
+    waiting = refold.verify(log)
+    done = refold.resume(log, PROGRAMS["answered"], answers={"0#2": False}, by="ada", tools=TOOLS)
+
+    assert waiting.intact
+    assert not waiting.complete
+    assert done.output == "1.0: [True, False]"
+
+
+def test_a_kept_log_of_a_command_that_worked_in_a_folder_is_replayed(tmp_path: Path) -> None:
+    """Its files are given back, and what it made of them is compared."""
+    log = Path(shutil.copy(LOGS / "folder.jsonl", tmp_path))
+    shutil.copytree(LOGS / "folder.files", tmp_path / "folder.files")
+    (here := tmp_path / "work").mkdir()
+
+    replayed = works(here, "replay", "--yes", log)  # there may be no sandbox
+
+    assert "identical" in replayed.stderr, replayed.stderr
+    assert replayed.exit_code == 0
+    assert not list(here.iterdir())
+
+
 def test_there_are_logs_of_this_version() -> None:
     """Each program once, with children, blobs and a failure among them."""
     assert {log.stem for log in KEPT if log.parent == LOGS} == set(PROGRAMS)
     assert (LOGS / "everything.2.jsonl").is_file()
     assert list((LOGS / "everything.blobs").glob("??/*"))
     assert LOGS / "watched.jsonl" in WATCHED
+    assert list((LOGS / "folder.files").glob("*.pack"))
 
 
 @pytest.mark.parametrize("name", ["plainly", "watched"])

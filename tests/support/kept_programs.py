@@ -74,6 +74,15 @@ def plainly(run: refold.PlainRun, number: int) -> int:
     return total
 
 
+async def asking(run: refold.Run, version: str) -> str:
+    """Do what a person has to agree to, twice."""
+    kept = [
+        await run.ask(f"publish {version} {place}?", {"type": "boolean"})
+        for place in ("here", "everywhere")
+    ]
+    return f"{version}: {kept}"
+
+
 async def failing(run: refold.Run, _: Any) -> None:
     """Fail after a tool has failed."""
     await run.tool("fetch", name="missing")
@@ -242,6 +251,8 @@ PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
     "failing": failing,
+    "answered": asking,
+    "forked": plainly,
     "aborting": aborting,
     "dropping": dropping,
     "polling": polling,
@@ -253,6 +264,7 @@ INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
     "plainly": 4,
     "failing": None,
+    "answered": "1.0",
     "aborting": 4,
     "dropping": None,
     "polling": None,
