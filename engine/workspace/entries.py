@@ -18,6 +18,18 @@ from refold.engine.workspace.tree import ENTRY, PATH, PLACE, FileTree, TreeEntry
 
 _SETTING_MAX: Final = 1000
 """Characters of a value of git's configuration."""
+STASHES: Final = "logs/refs/stash"
+MERGED: Final = "MERGE_HEAD"
+SPARSE: Final = "info/sparse-checkout"
+OWN_TEXTS: Final = (
+    "logs/HEAD", "ORIG_HEAD", MERGED, "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD",
+    "REVERT_HEAD", SPARSE,
+)  # fmt: skip
+"""Files of a work tree that git reads, and runs nothing of; of reflogs, the last lines."""
+COMMON_TEXTS: Final = (STASHES, "info/exclude")
+"""Likewise, of all work trees of a repository."""
+TEXT_MAX: Final = 1 << 20
+"""Bytes of such a file."""
 _REF: Final = r"refs(?=/.)(?:(?!\.\.|//|@\{)[^\0-\x20\x7f~^:?*\[\\])+"
 
 
@@ -58,7 +70,8 @@ class Repository:
     branch: str = ""
     """`refs/heads/…`; empty where none is checked out."""
     refs: str = ""
-    """`<id> <ref>`, one per line: branches, tags, the stash; without remote ones."""
+    """`<id> <ref>`, one per line, behind it the ref that it follows: the upstream of a branch,
+    the target of a symbolic one."""
     index: tuple[Staged, ...] = ()
     """Differences of the index from the commit."""
     under_way: tuple[str, ...] = ()
@@ -71,6 +84,8 @@ class Repository:
     """For a linked work tree: the path of the git folder with its branches, as written there."""
     worktrees: tuple[Worktree, ...] = ()
     """The other work trees when the command started; of a linked one, the main one as well."""
+    texts: Mapping[str, str] = attrs.field(factory=dict)
+    """Files in its git folder when the command started, by `OWN_TEXTS` and `COMMON_TEXTS`."""
 
 
 @attrs.frozen
@@ -183,6 +198,16 @@ def _settings(found: Any) -> Any:
     return found
 
 
+def _texts(found: Any) -> Any:
+    """Read files of a closed list: no other name of a log reaches a git folder."""
+    if not all(
+        name in (*OWN_TEXTS, *COMMON_TEXTS) and len(TEXT.read(text).encode()) <= TEXT_MAX
+        for name, text in forms.exactly(dict).read(found).items()
+    ):
+        raise ValueError
+    return found
+
+
 def _path_of_git(text: Any) -> str:
     """Read a path that git wrote into a file, which may lead anywhere."""
     path = paths.of_text(text)
@@ -228,9 +253,9 @@ _CHANGE: Final = forms.row(
 )  # fmt: skip
 REPOSITORY: Final = forms.members(
     Repository, path=PLACE, commit=_MAYBE_ID, branch=forms.matching(f"(?:{_REF})?"),
-    refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}\n)*"), index=forms.lines(_STAGED),
+    refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}(?: {_REF})?\n)*"), index=forms.lines(_STAGED),
     under_way=forms.listed(TEXT), settings=Form(_settings, dict), git_file=_LED, common=_LED,
-    worktrees=forms.listed(WORKTREE),
+    worktrees=forms.listed(WORKTREE), texts=Form(_texts, dict),
 )  # fmt: skip
 _CHANGED: Final = forms.members(
     FolderChanged, changes=forms.lines(Form(_change, _change_as_json)), calls=forms.listed(TEXT),

@@ -35,9 +35,10 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "GIT_ALLOW_PROTOCOL": "",  # for git before 2.44, which would fetch all the same
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_DEFAULT_REF_FORMAT": "files",  # of new repositories: git 3.0 has others by itself
     "LC_ALL": "C",
 }
-_KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+_KEPT: Final = re.compile(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)")
 SETTINGS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -48,6 +49,7 @@ SETTINGS: Final[Mapping[str, str]] = {
         "",
     ),
     "init.defaultbranch": "master", "core.quotepath": "true", "core.abbrev": "auto",
+    "core.sparsecheckout": "false", "core.sparsecheckoutcone": "true",
     "core.autocrlf": "false", "core.eol": "native", "core.safecrlf": "warn",
     "log.date": "default", "log.decorate": "auto", "log.abbrevcommit": "false",
     "format.pretty": "medium", "status.short": "false", "status.branch": "false",
@@ -106,7 +108,7 @@ def environment() -> dict[str, str]:
     own = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("GIT_") or name in _KEPT
+        if not name.startswith("GIT_") or _KEPT.fullmatch(name)
     }
     return {**own, **_VARIABLES}
 
@@ -136,8 +138,8 @@ class Git:
         git = cls(top, str(apart.resolve() / ".git"), width=width)
         begin = ["git", f"--git-dir={git.git_dir}"]
         kind = "sha256" if width > _SHA1 else "sha1"
-        init = "init", "-q", "--template=", f"--object-format={kind}"
-        _run(apart, begin, init, git.variables())
+        variables = {**git.variables(), "GIT_DEFAULT_HASH": kind}  # git before 2.29 has no option
+        _run(apart, begin, ("init", "-q", "--template="), variables)
         if is_plain:
             own = Path(git.git_dir)
             with (own / "config").open("a") as file:
@@ -154,7 +156,7 @@ class Git:
         found = environment()
         if self.git_dir:
             found |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-            found |= {"GIT_ATTR_NOSYSTEM": "1"}
+            found |= {"GIT_CONFIG_COUNT": "0", "GIT_ATTR_NOSYSTEM": "1"}
         if self.index:
             found["GIT_INDEX_FILE"] = self.index
         if quoted := [_QUOTED.sub(r"\\\g<0>", os.fspath(one)) for one in lent]:

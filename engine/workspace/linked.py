@@ -13,13 +13,23 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import FolderRefused
-from refold.engine.workspace.entries import WORKTREE, FolderStarted, Repository, Worktree
+from refold.engine.workspace.entries import (
+    COMMON_TEXTS,
+    OWN_TEXTS,
+    TEXT_MAX,
+    WORKTREE,
+    FolderStarted,
+    Repository,
+    Worktree,
+)
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.inside import LINK, Inside
 from refold.engine.workspace.tree import is_below
 
 _BEGIN: Final = b"gitdir: "
 _REF: Final = "ref: "
+_LINES: Final = 100
+"""Of a reflog."""
 _MOST: Final = 1000
 """Work trees of one repository."""
 
@@ -114,11 +124,22 @@ def moved(one: Repository, top: str, to: str) -> Repository:
     return attrs.evolve(one, git_file=there(one.git_file), worktrees=trees)
 
 
-def places_of(git: Git, own: Path) -> tuple[str, str, tuple[Worktree, ...]]:
-    """Return a repository's `git_file`, `common` and `worktrees`; `own` is its git folder."""
+def places_of(git: Git, own: Path) -> tuple[str, str, tuple[Worktree, ...], dict[str, str]]:
+    """Return `git_file`, `common`, `worktrees` and `texts`; `own` is the git folder."""
     common = _line(own / "commondir")
     trees = tuple(_worktrees(own, own / common)) if (own / common / "worktrees").is_dir() else ()
-    return git_file_of(git.top), common, trees
+    found = {name: _text(own / name) for name in OWN_TEXTS}
+    found |= {name: _text(own / common / name) for name in COMMON_TEXTS}
+    texts = {name: text for name, text in found.items() if text}
+    return git_file_of(git.top), common, trees, texts
+
+
+def _text(file: Path) -> str:
+    """Return a file of git, of a reflog its last lines; empty if it is missing or too long."""
+    text = _read(file).decode(errors="replace")
+    if "logs" in file.parts:
+        text = "".join(text.splitlines(keepends=True)[-_LINES:])
+    return text if len(text.encode()) <= TEXT_MAX else ""
 
 
 def _worktrees(own: Path, common: Path) -> Iterator[Worktree]:
@@ -137,7 +158,11 @@ def _head(git_folder: Path) -> str:
 
 def _line(file: Path) -> str:
     """Return the line of a file of git; empty without one."""
+    return os.fsdecode(_read(file)).rstrip("\r\n")
+
+
+def _read(file: Path) -> bytes:
     with contextlib.suppress(OSError), Inside(file.parent) as folder:
         held = folder.held(file.name)
-        return os.fsdecode(held.content).rstrip("\r\n") if held is not None else ""
-    return ""
+        return held.content if held is not None else b""
+    return b""

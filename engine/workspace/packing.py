@@ -7,6 +7,7 @@ Rules: CONTRACT.md §16.20.
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from typing import Final
 from refold.engine.errors import ContentMissing, GitFailed
 from refold.engine.log.beside import add_pack, packs_of
 from refold.engine.workspace.contents import Contents
-from refold.engine.workspace.entries import FolderStarted, Repository
+from refold.engine.workspace.entries import MERGED, STASHES, FolderStarted, Repository
 from refold.engine.workspace.git import (
     LONG_LIMIT,
     Git,
@@ -24,7 +25,7 @@ from refold.engine.workspace.git import (
 )
 from refold.engine.workspace.inside import TOTAL_MAX, scratch_folder
 from refold.engine.workspace.left_out import is_key
-from refold.engine.workspace.tree import Base, TreeEntry
+from refold.engine.workspace.tree import ID, Base, TreeEntry
 
 _PACK: Final = ("--stdout", "-q", "--threads=1", "--no-reuse-delta", "--no-reuse-object")
 """So that the same objects give the same bytes."""
@@ -35,7 +36,10 @@ commits alone. Nor with `--fsck-objects`, which refuses commits of early version
 repository has some. Names in trees are looked at where they are read."""
 _HISTORY: Final = ("rev-list", "--objects", "--filter=tree:0", "--ignore-missing", "--stdin")
 """Commits and tags."""
+_OBJECTS: Final = ("rev-list", "--objects", "--no-walk", "--missing=allow-promisor")
 _STASH: Final = "refs/stash"
+_NAMED: Final = re.compile(rf"(?m)^(?:{ID} )?({ID})(?![0-9a-f])")
+"""The id of each line of a file of git; of a reflog the later one."""
 
 
 def lenders(started: FolderStarted, packed: Git | None = None) -> Mapping[str, Git]:
@@ -143,11 +147,14 @@ def _may_go(contents: RepositoryObjects, named: str, is_public: Callable[[bytes]
 
 def _wanted(git: Git, base: Base, told: Repository | None) -> list[str]:
     """Return the ids of a pack's objects: whole trees of checked-out commits, and all commits."""
-    refs = [line.split(" ") for line in told.refs.splitlines()] if told is not None else []
+    refs = [line.split(" ")[:2] for line in told.refs.splitlines()] if told is not None else []
+    texts = told.texts if told is not None else {}
     own = [told.commit] if told is not None and told.commit else []
-    whole = [base.tree, *own, *(each for each, name in refs if name == _STASH)]
+    own += _NAMED.findall(texts.get(MERGED, ""))
+    stashes = [each for each, name in refs if name == _STASH]
+    whole = [base.tree, *own, *stashes, *_NAMED.findall(texts.get(STASHES, ""))]
     tips = "\n".join([*own, *(each for each, _ in refs)]).encode()
-    objects = git.output("rev-list", "--objects", "--no-walk", *whole, limit=LONG_LIMIT)
+    objects = git.output(*_OBJECTS, *whole, limit=LONG_LIMIT)
     history = git.output(*_HISTORY, given=tips, limit=LONG_LIMIT) if tips else b""
     named = (line.partition(" ")[::2] for line in os.fsdecode(objects).splitlines())
     ids = [each for each, path in named if not is_key(path)]

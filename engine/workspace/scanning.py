@@ -52,6 +52,9 @@ _UNREAD_MAX: Final = 200
 """Files that git reads at each look, before it notes their times: for that, it looks at all."""
 _LIST: Final = ("ls-files", "-z", "--exclude-standard")
 _TREES: Final = ("pack-objects", "--revs", "--stdout", "-q", "--filter=blob:none")
+_REFS: Final = ("for-each-ref", "--format=%(HEAD)%(objectname) %(refname) %(upstream)%(symref)")
+_REMOTE_MAX: Final = 1000
+"""Branches of remotes: of more, none is noted."""
 _DIFF: Final = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv")
 
 
@@ -369,15 +372,13 @@ class Scanner:
 
     def _repository_at(self, at: str, user: Git, known: _Known) -> Repository:
         """Return git's data other than files."""
-        refs = ""
-        try:
-            refs = user.output("show-ref", "--head").decode()
-        except GitFailed as error:
-            if error.why:
-                raise  # without a reason, it has none
-        commit = refs[: refs.index(" ")] if " HEAD\n" in refs else ""
-        lines = (line for line in refs.splitlines() if not line.endswith(" HEAD"))
-        own = [line for line in lines if " refs/remotes/" not in line]
+        said = user.output(*_REFS).decode().splitlines()
+        head, branch = next((line[1:].split(" ")[:2] for line in said if line[0] == "*"), ("", ""))
+        commit = head or user.line("rev-parse", "-q", "--verify", "HEAD")
+        refs = [line[1:].rstrip() for line in said]
+        remote = {line for line in refs if line.split(" ")[1].startswith("refs/remotes/")}
+        if len(remote) > _REMOTE_MAX:
+            refs = [line for line in refs if line not in remote]
         if known.git_dir is None:
             known.git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
         staged, known.staged = known.staged, None
@@ -394,8 +395,8 @@ class Scanner:
         return Repository(
             at,
             commit,
-            user.line("symbolic-ref", "-q", "HEAD"),
-            "".join(f"{line}\n" for line in own),
+            branch or user.line("symbolic-ref", "-q", "HEAD"),
+            "".join(f"{line}\n" for line in refs),
             tuple(index),
             tuple(sorted(begun)),
             *known.begun_with,

@@ -23,6 +23,8 @@ from tests.support.folders import entries, kept
 from tests.support.loops import for_each
 
 OID = "a" * 40
+REFS = f"{OID} refs/heads/main refs/remotes/o/main\n{OID} refs/remotes/o/HEAD refs/remotes/o/main\n"
+TEXTS = {"logs/HEAD": f"{'0' * 40} {OID} Ann <a@b> 1 +0000\tcommit: x\n", "MERGE_HEAD": f"{OID}\n"}
 OWN = kept("a", b"own")
 BASED = TreeEntry("a", "100644", "git", OID)
 _BACK = FileChange("a", OWN, BASED, added=1, removed=2, calls=("0/1#2",))
@@ -30,7 +32,7 @@ START = FolderStarted(
     "/home/me/project",
     "src",
     FileTree.of([Base("", OID)], [OWN]),
-    (Repository("", OID, "refs/heads/main", f"{OID} refs/heads/main\n", (), ("rebase",)),),
+    (Repository("", OID, "refs/heads/main", REFS, (), ("rebase",), texts=TEXTS),),
     12,
 )
 
@@ -47,6 +49,15 @@ START = FolderStarted(
 def test_an_entry_comes_back_from_its_data(entry: FolderEntry) -> None:
     """Every member."""
     assert read_entry(entry.as_event().data) == entry
+
+
+def test_a_later_member_may_be_missing() -> None:
+    """In a log that was recorded before."""
+    old = {name: value for name, value in _REPOSITORY.items() if name != "texts"}
+    found = read_entry({**_START, "repositories": [old]})
+
+    assert isinstance(found, FolderStarted)
+    assert found.repositories == (attrs.evolve(START.repositories[0], texts={}),)
 
 
 @given(st.lists(entries(), min_size=1, max_size=4))
@@ -105,6 +116,9 @@ _REPOSITORY: dict[str, Any] = _START["repositories"][0]
         {**_START, "repositories": [{**_REPOSITORY, "commit": "--help"}]},
         {**_START, "repositories": [{**_REPOSITORY, "branch": "refs/../../x"}]},
         {**_START, "repositories": [{**_REPOSITORY, "refs": f"{OID} HEAD"}]},
+        {**_START, "repositories": [{**_REPOSITORY, "refs": f"{OID} refs/remotes/o/HEAD HEAD\n"}]},
+        {**_START, "repositories": [{**_REPOSITORY, "texts": {"config": ""}}]},
+        {**_START, "repositories": [{**_REPOSITORY, "texts": {"MERGE_MSG": "\ud800"}}]},
         {**_START, "repositories": [{**_REPOSITORY, "index": '["../x","","",0,""]\n'}]},
         *(
             {**_START, "repositories": [{**_REPOSITORY, "settings": settings}]}

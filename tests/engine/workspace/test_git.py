@@ -117,6 +117,18 @@ def test_variables_that_lead_git_elsewhere_are_out(
     assert Git(top).lines("ls-files", "-z") == ["a"]
 
 
+def test_settings_of_the_environment_are_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a safe directory; a repository of this process has none of them."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name, value in (("COUNT", "1"), ("KEY_0", "user.name"), ("VALUE_0", "eve")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+
+    assert Git(top).settings()["user.name"] == Git(top).line("config", "user.name") == "eve"
+    assert Git.made(top, tmp_path / "made").line("config", "user.name") == ""
+
+
 def test_what_git_complains_of_is_said(tmp_path: Path) -> None:
     """With the folder and the command."""
     with pytest.raises(GitFailed, match="status: fatal: not a git repository"):

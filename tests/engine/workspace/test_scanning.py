@@ -17,7 +17,7 @@ import pytest
 
 from refold.engine.errors import ContentMissing
 from refold.engine.log.names import files_of
-from refold.engine.workspace import left_out
+from refold.engine.workspace import left_out, scanning
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FileChange, FolderStarted, Repository
 from refold.engine.workspace.left_out import LogFiles
@@ -103,6 +103,20 @@ def test_an_unchanged_repository_is_its_commit(tmp_path: Path) -> None:
     assert told.refs == f"{told.commit} refs/heads/main\n"
     assert looked.files(scan.tree) == {"a": b"one\n", "b/c": b"two\n"}
     assert not files_of(looked.log).exists()
+
+
+def test_of_many_branches_of_remotes_none_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository can have thousands."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name in ("heads/own", "remotes/o/one", "remotes/o/two"):
+        git(top, "update-ref", f"refs/{name}", "HEAD")
+    names = ["refs/heads/main", "refs/heads/own", "refs/remotes/o/one", "refs/remotes/o/two"]
+    for most, expected in ((2, names), (1, names[:2])):
+        monkeypatch.setattr(scanning, "_REMOTE_MAX", most)
+        (told,) = Looked(top).scan().repositories
+        assert [line.split(" ")[1] for line in told.refs.splitlines()] == expected
 
 
 @pytest.mark.parametrize("in_git", some(1, [True, False]))

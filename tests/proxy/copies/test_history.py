@@ -5,6 +5,7 @@ from pathlib import Path
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
 from refold.proxy.copies.history import check_out, make_history
+from tests.engine.workspace.test_scanning import Looked
 from tests.support.folders import git, repository
 
 
@@ -18,14 +19,14 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
         ("submodule.lib.url", "https://evil"), ("submodule.lib.update", "!evil"),
     ):  # fmt: skip
         git(top, "config", name, value)
-    (top / ".git" / "info" / "exclude").write_text("*.log\n")
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy" / "x.log").write_text("")
     (tmp_path / "latin").write_bytes(b"[user]\nemail = \xe9@a.example\n")
     git(top, "config", "include.path", str(tmp_path / "latin"))
     settings = {**Git(top).settings(), "log.date": "--edit"}
     assert "user.email" not in settings  # no log holds bytes that are not UTF-8
-    said = Repository("", "", "refs/heads/topic", "", (), ("rebase",), settings)
+    texts = {"info/exclude": "*.log\n"}
+    said = Repository("", "", "refs/heads/topic", "", (), ("rebase",), settings, texts=texts)
 
     made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], Git(top))
     notes = check_out(made, said, lambda _: b"")
@@ -37,9 +38,43 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert "log.date=--edit" in configured
     assert "core.autocrlf=input" in configured
     assert "submodule.lib.active=true" in configured
+    assert "commit.gpgsign=false" in configured
     assert git(tmp_path / "copy", "status", "--porcelain") == ""
     assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
     assert notes == ["a rebase was in progress, and its state is not in the log"]
+
+
+def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:
+    """Of a clone that has stashes, is behind, has a part of its files, and is in a merge."""
+    far = repository(tmp_path / "far", {"f": "1\n", "left/out": "1\n"})
+    git(tmp_path, "clone", "-q", "far", "r")
+    top = tmp_path / "r"
+    for text in ("2\n", "3\n"):
+        (top / "f").write_text(text)
+        git(top, "stash")
+    git(far, "checkout", "-qb", "other")
+    (far / "f").write_text("other\n")
+    git(far, "commit", "-qam", "since")
+    git(far, "branch", "-f", "main")
+    git(top, "fetch", "-q")
+    git(top, "sparse-checkout", "set", "d")
+    git(top, "merge", "-q", "--no-commit", "--no-ff", "origin/main")
+    looked = Looked(top)
+    (said,) = looked.scan().repositories
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "f").write_text("other\n")
+
+    made = make_history(tmp_path / "apart", copy, said, [str(top / ".git" / "objects")], None)
+    assert check_out(made, said, lambda _: b"") == []
+
+    Path(made.git_dir).rename(copy / ".git")
+    for asked in (
+        ("status",), ("branch", "-avv"), ("stash", "list"), ("reflog",), ("stash", "show", "-p"),
+        ("rev-parse", "--abbrev-ref", "origin/HEAD"), ("log", "--format=%d", "origin/main"),
+        ("sparse-checkout", "list"), ("diff", "--cached"),
+    ):  # fmt: skip
+        assert git(copy, *asked) == git(top, *asked), asked
 
 
 def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:

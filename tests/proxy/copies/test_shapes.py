@@ -17,19 +17,13 @@ pytestmark = pytest.mark.long
 
 FILES: Final = {"a.py": "one\n", "d/b": "two\n", "d/e/c": "three\n"}
 LOOKS: Final = (
-    "git status --short; git log --format=%s; "
+    "git status; git branch -avv; git stash list; git reflog; git log --format=%s; "
     "find . -name .git -prune -o -name .bare -prune -o -type f -print"
 )
-BRANCHES: Final = "git branch --format='%(refname:short)'"
 TASK: Final[list[Step]] = [
     [("Bash", {"command": f"{LOOKS} | sort; cat -A a.py"})],
     [("Edit", {"file_path": "a.py", "old": "one", "new": "changed"})],
-    [
-        (
-            "Bash",
-            {"command": "rm -f d/b; echo x > made; git add -A; git commit -qm work; {BRANCHES}"},
-        )
-    ],
+    [("Bash", {"command": "rm -f d/b; echo x > made; git add -A; git commit -qm work"})],
     [("Bash", {"command": f"{LOOKS} | sort; git show --stat --format=%s"})],
 ]
 POINTER: Final = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
@@ -57,7 +51,7 @@ def _shallow(top: Path) -> Path:
 
 
 def _sparse(top: Path) -> Path:
-    made = repository(top / "r", FILES)
+    made = repository(top / "r", {**FILES, "left/out": "1\n"})
     git(made, "sparse-checkout", "set", "d/e")
     return made
 
@@ -119,10 +113,41 @@ def _half_merged(top: Path) -> Path:
     return made
 
 
+def _clone(top: Path) -> Path:
+    far = repository(top / "far", FILES)
+    git(far, "checkout", "-qb", "other")
+    git(top, "clone", "-qb", "main", "far", "r")
+    git(far, "checkout", "-q", "main")
+    git(far, "commit", "-q", "--allow-empty", "-m", "since")
+    git(top / "r", "fetch", "-q")
+    return top / "r"
+
+
+def _stashed(top: Path) -> Path:
+    made = repository(top / "r", FILES)
+    for text in ("first\n", "second\n"):
+        (made / "a.py").write_text(text)
+        git(made, "stash")
+    git(made, "tag", "-am", "one", "v1")
+    git(made, "checkout", "-q", "v1")
+    return made
+
+
+def _merging(top: Path) -> Path:
+    made = repository(top / "r", FILES)
+    git(made, "checkout", "-qb", "side")
+    (made / "d" / "e" / "c").write_text("side\n")
+    git(made, "commit", "-qam", "side")
+    git(made, "checkout", "-q", "main")
+    git(made, "merge", "-q", "--no-ff", "--no-commit", "side")
+    return made
+
+
 SHAPES: Final[dict[str, Callable[[Path], Path]]] = {
     "submodule": _submodule, "worktree": _worktree, "shallow": _shallow, "sparse": _sparse,
     "lfs": _lfs, "detached": _detached, "unborn": _unborn, "beside bare": _beside_bare,
     "line ends": _line_ends, "link": _link, "staged": _half_merged,
+    "clone": _clone, "stashed": _stashed, "merging": _merging,
 }  # fmt: skip
 
 

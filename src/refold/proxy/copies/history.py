@@ -8,20 +8,24 @@ configuration only values are taken that run nothing.
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import GitFailed
-from refold.engine.workspace.entries import Repository
+from refold.engine.workspace.entries import COMMON_TEXTS, OWN_TEXTS, SPARSE, Repository
 from refold.engine.workspace.git import SETTINGS, Git
 from refold.engine.workspace.packing import borrow
 from refold.engine.workspace.tree import TreeEntry
 
-_HARMLESS: Final = r"^(core\.(filemode|ignorecase|precomposeunicode)|extensions\.objectformat)$"
-"""Settings of today's configuration that hang on this machine and run nothing."""
-_NO_HELPER: Final = "[credential]\n\thelper =\n"
-"""An empty helper puts aside those that the user's own configuration names."""
+_HARMLESS: Final = r"^(core\.(filemode|ignorecase|precomposeunicode)|remote\..*\.promisor)$"
+"""Settings of today's configuration that hang on this machine and run nothing; objects that a
+partial clone lacks are no damage."""
+_UNTOLD: Final = ("rebase", "bisect")
+"""Operations whose state is in many files."""
+_BRANCH: Final = "refs/heads/"
+_ALONE: Final = "[credential]\n\thelper =\n[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n"
+"""Puts aside what the user's own configuration names: helpers, and keys that a sandbox lacks."""
 
 
 def make_history(
@@ -39,12 +43,20 @@ def make_history(
     git = Git.made(top, apart, len(repository.commit) or 40, is_plain=False)
     own = Path(git.git_dir)
     borrow(git, borrowed)
-    (own / "packed-refs").write_text(repository.refs)
+    refs = [line.split(" ") for line in repository.refs.splitlines()]
+    (own / "packed-refs").write_text("".join(f"{named} {ref}\n" for named, ref, *_ in refs))
     if today is not None:
         _take_over(git, today)
     _settle(git, repository.settings)
     with (own / "config").open("a") as file:
-        file.write(_NO_HELPER)
+        file.write(_ALONE)
+        for ref, follows in (one[1:] for one in refs if one[2:]):
+            if ref.startswith(_BRANCH):  # of the repository itself: there are no remotes
+                name = ref.removeprefix(_BRANCH).replace('"', '\\"')
+                file.write(f'[branch "{name}"]\n\tremote = .\n\tmerge = {follows}\n')
+            else:
+                git.line("symbolic-ref", ref, follows)
+    _write_texts(own, repository, COMMON_TEXTS)
     return git
 
 
@@ -55,11 +67,7 @@ def check_out(git: Git, repository: Repository, staged: Callable[[TreeEntry], by
     """
     commit = repository.commit
     write_head(Path(git.git_dir), repository.branch or commit)
-    if commit and not repository.branch:  # git says from where: `HEAD detached at …`
-        logs = Path(git.git_dir, "logs")
-        logs.mkdir(exist_ok=True)
-        who = f"{'0' * len(commit)} {commit} refold <refold> 1 +0000"
-        (logs / "HEAD").write_text(f"{who}\tcheckout: moving from HEAD to {commit}\n")
+    _write_texts(Path(git.git_dir), repository, OWN_TEXTS)
     try:
         _index(git, repository, staged)
     except GitFailed as error:
@@ -67,7 +75,15 @@ def check_out(git: Git, repository: Repository, staged: Callable[[TreeEntry], by
     return [
         f"a {each} was in progress, and its state is not in the log"
         for each in repository.under_way
+        if each in _UNTOLD
     ]
+
+
+def _write_texts(git_folder: Path, repository: Repository, names: Iterable[str]) -> None:
+    for name in repository.texts.keys() & {*names}:
+        file = git_folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(repository.texts[name].encode())
 
 
 def write_head(git_folder: Path, head: str) -> None:
@@ -123,6 +139,9 @@ def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes
     given = os.fsencode("".join(f"{line}\0" for line in lines))
     git.output("update-index", "-z", "--index-info", given=given)
     git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
+    if SPARSE in repository.texts and repository.settings.get("core.sparsecheckout") == "true":
+        absent = git.output("ls-files", "-d", "-z")
+        git.output("update-index", "-z", "--skip-worktree", "--stdin", given=absent)
 
 
 def _settle(git: Git, recorded: Mapping[str, str]) -> None:
@@ -133,7 +152,7 @@ def _settle(git: Git, recorded: Mapping[str, str]) -> None:
 
 
 def _take_over(git: Git, today: Git) -> None:
-    """Copy the settings of today's repository for ignored files and its use."""
+    """Copy what today's repository knows of this machine, and where its history ends."""
     try:
         said = today.lines("config", "-z", "--local", "--get-regexp", _HARMLESS)
         for name, _, value in (line.partition("\n") for line in said):
@@ -144,9 +163,6 @@ def _take_over(git: Git, today: Git) -> None:
         for line in today.lines("config", "-z", "--local", "--get-regexp", r"^submodule\..*\.url$"):
             name = line.partition("\n")[0].removesuffix(".url")
             git.output("config", f"{name}.active", "true")
-    for name in ("info/exclude", "shallow"):
-        listed = today.output("rev-parse", "--git-path", name).decode().strip()
-        held = Path(today.top, listed)
-        if held.is_file():
-            Path(git.git_dir, name).parent.mkdir(exist_ok=True)
-            Path(git.git_dir, name).write_bytes(held.read_bytes())
+    shallow = Path(today.top, today.line("rev-parse", "--git-path", "shallow"))
+    if shallow.is_file():
+        Path(git.git_dir, "shallow").write_bytes(shallow.read_bytes())

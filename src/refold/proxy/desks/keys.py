@@ -47,9 +47,9 @@ _ACCOUNTS: Final = frozenset({"openai-organization", "openai-project", "x-goog-u
 """Headers that name an account: no key, and nobody else's business."""
 _QUERY: Final = re.compile(r"(?i).*(?:key|token|secret|signature|password)|sig|auth|code")
 _VARIABLES: Final = re.compile(
-    r"(?i).*passw(?:or)?d(?:_.*)?"
+    r"(?i)(?!git_config_key_)(?:.*passw(?:or)?d(?:_.*)?"  # the name of a setting
     r"|(?:.*_)?(?:api)?(?:key|token|secret|credentials?|auth)(?:_.*)?"
-    r"|.*(?:apikey|token|secret)"
+    r"|.*(?:apikey|token|secret))"
 )
 _KEYS: Final = re.compile(r"(?i)[a-z][a-z0-9_]{0,99}(?:key|token|secret|password|passwd|auth)")
 """Which of them a replay sets because a record names them: whose values are keys, and no files."""
