@@ -7,7 +7,7 @@ large texts, which are read. Rules: CONTRACT.md §13.9.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -208,7 +208,11 @@ class LogTurns(LogFold):
         ).since(self._last.get(scope_of(call)))
         known.append(turn)
         self._last[turn.scope] = self._open[call] = turn
-        self._around |= dict.fromkeys(with_above(turn.scope), turn)
+        self._around |= dict.fromkeys(self._tasks(turn.scope), turn)
+
+    def _tasks(self, scope: str) -> Iterable[str]:
+        """Return a task and those around it; a conversation of a watched command stands alone."""
+        return with_above(scope) if self._profile is None else (scope,)
 
     def _place(self, parameters: Mapping[str, Any]) -> str:
         """Return the method and path of a watched command's request; only these name a place."""
@@ -246,11 +250,11 @@ class LogTurns(LogFold):
     def _turn(self, agent: str, scope: str, at: int) -> Turn:
         """Return the turn that a step of a task follows: the last one in it, or around it.
 
-        Frameworks ask a model in one task, and call tools in others beside it. A conversation of a
-        watched command has turns of its own alone; a step of no task follows the agent's last turn.
+        Frameworks ask a model in one task, and call tools in others beside it. A step of no task
+        follows the agent's last turn.
         """
         known = self.turns.setdefault(agent, [])
-        for each in with_above(scope) if self._profile is None else (scope,):
+        for each in self._tasks(scope):
             if each in self._around:
                 return self._around[each]
         if not scope and known:

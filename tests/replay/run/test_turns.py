@@ -4,17 +4,24 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import refold
 from refold.engine.errors import UsageError
+from refold.engine.events.call_key import scope_of
 from refold.engine.models.scripted import FunctionModel
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer, RequestUnderway
+from refold.engine.observed.profile import NAMED
 from refold.engine.ports.ports import ModelRequest
+from refold.engine.secrets.vault import Vault
+from refold.proxy.profiles.claude_code import PROFILE
 from refold.replay.index.chains import Chains
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.turns import Turn
 from tests.support.fixtures import LOGS
+from tests.support.watched import Exchange, result, says, system, talk, user
 
 _MESSAGES: Any = st.lists(st.builds(lambda word: {"content": word}, st.sampled_from("abc")))
 _WATCHED: Final = LOGS / "watched.jsonl"
@@ -73,3 +80,55 @@ def test_turns_of_a_watched_command_are_those_of_one_conversation() -> None:
     assert asked.answer is not None
     with pytest.raises(UsageError, match="--agent nobody: no agent has this name: 0/1 "):
         run.agent("nobody", "--agent")
+
+
+_PROMPT: Final = {"subagent_type": "review", "prompt": "Review cart.py"}
+_TALKS: Final[dict[str, list[Exchange]]] = {
+    "main": talk(
+        system("You are Claude Code."),
+        user("Tidy the shop."),
+        says("One reviews.", ("a1", "Agent", _PROMPT)),
+        result("a1", "It runs in the background."),
+        says("I read meanwhile.", ("a2", "Read", {"path": "x"})),
+        result("a2", "text"),
+        says("All done."),
+    ),
+    "review": talk(
+        system("You review."),
+        user("Review cart.py"),
+        says("I look.", ("b1", "Grep", {"pattern": "y"})),
+        result("b1", "none"),
+        says("cart is fine"),
+    ),
+}
+
+
+@settings(max_examples=15)
+@given(st.permutations([*["main"] * 4, *["review"] * 4]))
+def test_a_call_is_a_step_of_the_conversation_that_made_it(
+    tmp_path_factory: pytest.TempPathFactory, order: list[str]
+) -> None:
+    """However the requests and answers of two conversations, one below the other, interleave."""
+    path = tmp_path_factory.mktemp("logs") / "a.jsonl"
+    left = {name: iter(exchanges) for name, exchanges in _TALKS.items()}
+    underway: dict[str, tuple[RequestUnderway, Exchange]] = {}
+    rules = {NAMED: PROFILE.as_json()}
+    with ObservedLog(path, program="p", input=None, vault=Vault(), rules=rules) as log:
+        observer = Observer(log, PROFILE)
+        for name in ["main", "main", *order]:  # asked, then answered
+            if name in underway:
+                asked, exchange = underway.pop(name)
+                observer.answered(asked, exchange.answered())
+            else:
+                exchange = next(left[name])
+                underway[name] = observer.asked(exchange.asked), exchange
+        log.seal("completed", "done")
+
+    steps = [
+        (agent.key, step)
+        for agent in OpenedRun(path).agents
+        for turn in agent.turns
+        for step in turn.steps
+    ]
+    assert len(steps) == 3
+    assert all(scope_of(step.call) == key for key, step in steps)
