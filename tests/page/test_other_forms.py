@@ -4,10 +4,13 @@ import itertools
 import shutil
 from pathlib import Path
 
+from refold.engine.events.call_key import scope_of
+from refold.engine.log.reader import read_entries
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.page.document import page
 from refold.page.other_forms import summary, trace_events
+from tests.support.fixtures import LOGS
 
 
 async def hostile(_run: Run, _value: int) -> None:
@@ -31,6 +34,18 @@ def test_every_call_is_an_event_and_none_of_a_row_overlap(survey_log: Path) -> N
     for _, row in rows:
         for one, then in itertools.pairwise(list(row)):
             assert one["ts"] + one["dur"] <= then["ts"]
+
+
+def test_the_bar_of_a_conversation_names_its_first_entry() -> None:
+    log = LOGS / "watched.jsonl"
+    calls = {entry.seq: scope_of(entry.call or "") for entry in read_entries(log)}
+    document = page(log).document
+
+    events = [each for each in trace_events(document)["traceEvents"] if each.get("cat") == "run"]
+    firsts = [each["args"]["entry"] for each in events]
+
+    assert firsts == [each["seq"] for each in document["agents"]]
+    assert [calls[seq] for seq in firsts] == [each["scope"] for each in document["agents"]]
 
 
 def test_a_summary_says_counts_and_verdict(survey_log: Path) -> None:
