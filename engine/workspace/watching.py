@@ -62,7 +62,8 @@ class WatchedFolder:
         For a copy of the folder `copied`, the log has the paths of the original.
         """
         self._top = top
-        self._seen_at = copied.path if copied is not None else os.fspath(top)
+        self.seen_at = copied.path if copied is not None else os.fspath(top)
+        """The folder's path in the log."""
         self._log_at = copied.log if copied is not None else below(log, top)
         self._below = "" if here == top else os.fspath(here.relative_to(top))
         self._log = log
@@ -83,7 +84,7 @@ class WatchedFolder:
             return
         state = self._scanner.state
         told = (self._moved(state.repositories), state.by_git, self._log_at)
-        self._started = FolderStarted(self._seen_at, self._below, state.tree, *told)
+        self._started = FolderStarted(self.seen_at, self._below, state.tree, *told)
         self._note(self._started.as_event())
 
     def begin_scan(self, calls: list[Suspect], *, is_whole: bool = True) -> None:
@@ -143,13 +144,13 @@ class WatchedFolder:
             return None
 
     def _moved(self, found: Iterable[Repository]) -> tuple[Repository, ...]:
-        return tuple(moved(one, os.fspath(self._top), self._seen_at) for one in found)
+        return tuple(moved(one, os.fspath(self._top), self.seen_at) for one in found)
 
     def _write(self, scan: FolderChanged, calls: list[Suspect], *, is_end: bool = False) -> None:
         every = tuple(dict.fromkeys(suspect.call for suspect in calls))
         changes = []
         for change in scan.changes:
-            named = suspects(self._seen_at, change.path, calls)
+            named = suspects(self.seen_at, change.path, calls)
             changes.append(attrs.evolve(change, calls=() if named == every else named))
         if changes or scan.repositories is not None or scan.made or is_end:
             told = None if scan.repositories is None else self._moved(scan.repositories)

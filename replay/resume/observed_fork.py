@@ -68,6 +68,9 @@ def kept_record(
     last = _entry(whole, at, [turn.over or 0 for turn in answers.values()])
     record = read_record(path, rules, until=last + 1)
     record.turns = [turn for turn in record.turns if turn.how != "open"]
+    record.left = whole.left or whole.folder.left  # in the user's folder, where the run went on
+    if record.folder.started is None:  # an entry before that of the folder: it begins there, too
+        record.folder = whole.folder
     whole_first = sorted(edits, key=lambda key: key != answers[key].call)
     anew = [key for key in whole_first if _edit(record, key, answers[key].call, edits[key])]
     _spell(record, {answers[key].call for key in anew})

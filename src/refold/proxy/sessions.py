@@ -489,11 +489,14 @@ def fork_command(
         journal = left.enter_context(
             session.log(path, rules_kept, kept.origin, record.started.labels)
         )
+        folder = session.watched(record, journal, left)
         desk = Replaying(
             record, session.secrets, on_miss="live", log=journal, model=model, reads_again=False,
-            **session.served(record, left),
+            folder=folder, **session.served(record, left),
         )  # fmt: skip
-        ended = session.run(desk, McpRecording(journal, session.secrets), journal, session.keys)
+        mcp = McpRecording(journal, session.secrets)
+        ended = session.run(desk, mcp, journal, session.keys, desk.end)
+        session.keep(record, folder, path)
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,
@@ -554,33 +557,17 @@ def resume_command(
         journal = stack.enter_context(
             session.log(path, told, resumed.origin, record.started.labels)
         )
-        folder, top = None, session.place.top
-        copied = record.folder.started if top is not None else None
-        if top is None and record.folder.started is not None:
-            top, _ = folder_of(Path.cwd(), "")
-        if top is not None:
-            folder = bookends.watched_folder(
-                journal, session.secrets, top, copied, session.place.seen
-            )
-            stack.enter_context(folder).begin()
-        left = ""
-        if copied is not None:
-            left = record.left or record.folder.left
-            journal.append(Extension(LEFT, {"files": left}))
+        folder = session.watched(record, journal, stack)
         desk = Resuming(
             resumed, session.secrets, on_miss=on_miss, log=journal, folder=folder, caps=caps,
             **session.served(record, stack),
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, bookends.pinned(record), desk.end)
-        if packs := packs_of(record.path) if copied is not None else []:
-            for pack in packs:  # of the commits with which the copy began
-                add_pack(files_of(path), pack)
-        elif folder is not None and top is not None:
-            where = top if copied is None else Path(copied.path)
-            _keep(folder, session.secrets, path, where, keeps_all=keeps_all)
+        session.keep(record, folder, path, keeps_all=keeps_all)
         patch = None
-        if copied is not None and folder is not None and not folder.lost:
+        if session.place.top is not None and folder is not None and not folder.lost:
+            left = record.left or record.folder.left
             patch = patch_of(path, folder_at(path), left, session.place.edits.today)
         is_fine = not (ended.code or desk.different)
         kept = ""
@@ -662,6 +649,8 @@ class _Session:
     """Seconds after which the command is asked to end."""
     keys: Mapping[str, str] = _NO_KEYS
     """Those that take the place of real ones."""
+    listed: Sequence[str] = ()
+    """Names of the variables that the record lists: a placeholder for another is not listed."""
     secrets: Secrets = attrs.field(init=False)
     signals: Signals = attrs.field(init=False, factory=Signals)
     upgrades: list[str] = attrs.field(init=False, factory=list)
@@ -673,7 +662,7 @@ class _Session:
     def _learnt(self) -> Secrets:
         secrets = Secrets(self.redaction)
         secrets.learn_environment()
-        secrets.learn_environment(self.keys)
+        secrets.learn_environment(self.keys, self.listed)
         secrets.learn_command(self.command)
         for route in self.routes:
             secrets.learn_url(route.upstream, route.name)
@@ -700,7 +689,8 @@ class _Session:
         routes = with_recorded(routes, bookends.others_in(record), is_live=is_live)
         keys = bookends.placeholders(record.started.rules, routes, is_live=is_live)
         terminal = terminal_here() if write is None else None
-        given = {"write": write, "terminal": terminal, "keys": keys, **options}
+        listed = record.started.rules.get("redaction", {}).get("environment", ())
+        given = {"write": write, "terminal": terminal, "keys": keys, "listed": listed, **options}
         return cls(command, known, routes, bookends.redaction_in(record), **given)
 
     def served(self, record: ObservedRecord, left: ExitStack) -> dict[str, Any]:
@@ -710,6 +700,42 @@ class _Session:
             "routes": self.routes, "profile": self.profile, "work": self.signals.work,
             "here": bookends.here(**self.place.folders), "made": made,
         }  # fmt: skip
+
+    def watched(
+        self, record: ObservedRecord, journal: ObservedLog, stack: ExitStack
+    ) -> WatchedFolder | None:
+        """Record the folder in which a record continues: its copy, or the current one.
+
+        Of a copy, the log also has what the record left in the user's folder.
+        """
+        if record.folder.started is None:
+            return None
+        copy = self.place.top
+        top = copy if copy is not None else folder_of(Path.cwd(), "")[0]
+        if top is None:
+            return None
+        copied = record.folder.started if copy is not None else None
+        folder = bookends.watched_folder(journal, self.secrets, top, copied, self.place.seen)
+        stack.enter_context(folder).begin()
+        if copied is not None:
+            journal.append(Extension(LEFT, {"files": record.left or record.folder.left}))
+        return folder
+
+    def keep(
+        self,
+        record: ObservedRecord,
+        folder: WatchedFolder | None,
+        log: Path,
+        *,
+        keeps_all: bool = False,
+    ) -> None:
+        """Keep git's files beside a log that continues a record, as that has them."""
+        is_copy = self.place.top is not None and record.folder.started is not None
+        packs = packs_of(record.path) if is_copy else []
+        for pack in packs:  # of the commits with which the copy began
+            add_pack(files_of(log), pack)
+        if folder is not None and not packs:
+            _keep(folder, self.secrets, log, Path(folder.seen_at), keeps_all=keeps_all)
 
     def continued(self, log: Path, ended: CommandEnd, desk: Replaying) -> dict[str, Any]:
         """Return the members of a `_ContinuedCommand`."""

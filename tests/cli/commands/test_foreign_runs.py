@@ -17,6 +17,7 @@ from click.testing import Result
 from syrupy.assertion import SnapshotAssertion
 
 from refold.cli.schema.documents import schema
+from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record as record_program
 from refold.proxy.profiles import profile_of
 from refold.replay.observed.record import read_record
@@ -206,6 +207,9 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert "forked at entry 4" in invoke("ls", ".", "--tree").stdout
     again = invoke("replay", folder / "f.jsonl", "--", sys.executable, "agent.py")
     assert again.exit_code == 0, again.output
+    starts = [next(iter(read_entries(folder / name))).data for name in ("a.jsonl", "f.jsonl")]
+    listed = [each["rules"].get("redaction") for each in starts]
+    assert listed[0] == listed[1]  # a placeholder is not a secret of the new run
 
 
 @pytest.mark.parametrize(

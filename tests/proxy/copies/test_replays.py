@@ -144,17 +144,24 @@ def test_a_changed_file_at_the_end_is_a_difference(scene: Scene, way: str) -> No
 
 
 @pytest.mark.long
-def test_a_fork_runs_in_a_copy(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxy asks live; the command itself has no network."""
-    before = scene.kept()
+@pytest.mark.parametrize("at", [0, 3])
+def test_a_fork_and_its_replay_run_in_a_copy(
+    scene: Scene, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy asks live; the command itself has no network. The new log has the folder, too."""
+    before, into = scene.kept(), scene.top / "fork.jsonl"
     with Upstream() as upstream:
         upstream.lead(monkeypatch)
-        forked = fork_command(scene.log, scene.command, at=3, into=scene.top / "fork.jsonl")
+        forked = fork_command(scene.log, scene.command, at=at, into=into)
+
+    again = replay_command(into, scene.command)
 
     after = {path: held for path, held in scene.kept().items() if "/fork." not in path}
     assert forked.ended.exit_code == 0
-    assert any("in a copy" in note for note in forked.notes)
     assert after == before
+    assert again.identical, str(again)
+    for notes in (forked.notes, again.notes):
+        assert any("in a copy" in note for note in notes), notes
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ Rules: CONTRACT.md §16.8.
 import base64
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -177,13 +177,20 @@ class Secrets(Vault):
 
     # --- where they are found ------------------------------------------------------------
 
-    def learn_environment(self, environment: Mapping[str, str] = os.environ) -> None:
-        """Make secrets of the values of variables with telling names, and of passwords in URLs."""
+    def learn_environment(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        listed: Container[str] | None = None,
+    ) -> None:
+        """Make secrets of the values of variables with telling names, and of passwords in URLs.
+
+        `run.started` lists these names; of them only `listed`, if given.
+        """
         for name, value in environment.items():
             is_path = os.path.exists(value)  # noqa: PTH110 - takes what could be none, too
             if _VARIABLES.fullmatch(name) and not is_path:
                 self._learn(name, value)
-                if len(value.strip()) >= _LENGTH_MIN:
+                if len(value.strip()) >= _LENGTH_MIN and (listed is None or name in listed):
                     self._variables.add(name)
             elif "://" in value:
                 self.learn_url(value, name)

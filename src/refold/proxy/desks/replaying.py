@@ -143,6 +143,10 @@ class Replaying:
         self.served += 1
         return self._served(found, turn)
 
+    def end(self, timed_out: bool) -> None:  # noqa: FBT001 - as of what records
+        """Write down how the folder is when the command has ended."""
+        self._passing.end(timed_out)
+
     def scan_folder(self) -> None:
         """Bind the commits that the client made since the last look."""
         self.bindings.see(self._made(self.bindings.as_recorded_file))
@@ -152,6 +156,8 @@ class Replaying:
         return self.matcher.bound(asked)
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
+        self._passing.scan_folder()
+        self._passing.settle()
         if not found.late_seconds:
             self._again(found, turn)
         ending = _ending(self._record, found)
@@ -248,6 +254,7 @@ class Replaying:
             return Serve(status=0, headers={}, pieces=(), instead=later, done=gone)
         if self._on_miss == "live":
             self.order.stop()
+            self._passing.scan_folder()
             self.live += 1
             return self._passing.passed_on(turn, incoming)
         return self._refused(miss, turn)

@@ -56,18 +56,12 @@ class Resuming(Replaying):
         """What caps refused, and what they did not count, a line each."""
         return self._passing.capped
 
-    def end(self, timed_out: bool) -> None:  # noqa: FBT001 - as of what records
-        """Write down how the folder is when the command has ended."""
-        self._passing.end(timed_out)
-
     def _for_log(self, asked: Asked) -> Asked:
         """Return a request for the log: unchanged, as if it were the first run."""
         self.matcher.bound(asked)
         return asked
 
     def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
-        self._passing.scan_folder()
-        self._passing.settle()
         self._continuation.served(turn, found)
         serve = super()._served(found, turn)
 
