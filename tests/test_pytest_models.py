@@ -286,6 +286,20 @@ def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watche
     assert f"refold show {LOG}" in ours
 
 
+def test_one_command_accepts_a_changed_request_and_its_snapshot(suite: Watched) -> None:
+    """An update of the snapshot alone would leave the test failing."""
+    taken = TEST.replace("refold_models)", "refold_models, delegation_snapshot)")
+    suite.write(test_it=f"{taken}    assert refold_models == delegation_snapshot\n")
+    suite.record("once", "--snapshot-update")
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+
+    said = suite.fails()
+
+    assert "delegation: what changed" in said
+    assert "pytest test_it.py::test_ask --refold-accept" in said
+    assert "--snapshot-update" not in said
+
+
 BOTH: Final = """
 import pytest
 from desk import ask

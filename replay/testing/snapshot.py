@@ -207,12 +207,14 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     """Return the unified diff of two snapshots, or a note if none is stored yet.
 
     `stored` is the snapshot, a text that differs from `found`, or `None` without one; `command`
-    stores a new one. Plain text, at most 100 lines of a diff.
+    stores a new one, and is empty if it is given elsewhere. Plain text, at most 100 lines of a
+    diff.
     """
     if stored and is_sampled(stored) and not is_sampled(found):
         found = sampled_text([found])
     if stored is None:
-        return f"there is no snapshot yet: create one, and review it:\n  {command}"
+        told = "there is no snapshot yet"
+        return f"{told}: create one, and review it:\n  {command}" if command else told
     lines = difflib.unified_diff(
         stored.splitlines(), found.splitlines(), "the snapshot", "this run", n=2, lineterm=""
     )
@@ -220,4 +222,5 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     left = sum(1 for _ in lines)
     shown += [f"… {left} more lines: pytest -vv"] if left else []
     shown += [_COUNTED] if found == _TOKENS.sub("", stored) else []
-    return "\n".join([*shown, f"If this is intended, update the snapshot:\n  {command}"])
+    shown += [f"If this is intended, update the snapshot:\n  {command}"] if command else []
+    return "\n".join(shown)

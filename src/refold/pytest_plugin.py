@@ -679,8 +679,9 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
     Of the latter pytest cuts an assert's own explanation short.
     """
     models = item.stash.get(_MODELS, None)
-    if models is not None and (text := models.what_differs()):
-        yield "refold: model requests that changed", text
+    asked = models.what_differs() if models is not None else ""
+    if asked:
+        yield "refold: model requests that changed", asked
     syrupy: Any = getattr(item.config, "_syrupy", None)
     if syrupy and any(
         "Recording(status=" in str(one.asserted_data) for one in _results_of(syrupy, item)
@@ -700,7 +701,8 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
         if not last.success and isinstance(last.asserted_data, str):
             from refold.replay.testing.snapshot import what_changed  # noqa: PLC0415 - for what failed
 
-            command = f"{_command(item)} --snapshot-update"
+            # A changed request is not accepted by an update of snapshots: its text names what is.
+            command = "" if asked else f"{_command(item)} --snapshot-update"
             text = what_changed(last.recalled_data, last.asserted_data, command)
             text = _named_twice(item) or text
             yield f"{title}: what changed", text
