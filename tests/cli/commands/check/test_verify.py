@@ -50,6 +50,21 @@ def test_damage_says_where_what_was_expected_and_what_was_found(log: Path, invok
     assert f"to save the valid entries: refold verify {log} --salvage " in said.stderr
 
 
+def test_a_root_log_that_is_missing_beside_its_childrens_is_reported(
+    log: Path, invoke: Invoke
+) -> None:
+    """As `refold ls` reports it, in the folder and below."""
+    shutil.copytree(log.parent, log.parent / "below")
+    assert invoke("verify", log.parent).exit_code == 0
+    log.unlink()
+
+    said = invoke("verify", log.parent)
+
+    assert said.exit_code == 3
+    assert f"{log}: no such file, but other files of its run exist" in said.stdout
+    assert "1 root log intact and complete, 1 not" in said.stdout
+
+
 def test_an_unsealed_root_is_intact_and_not_complete(log: Path, invoke: Invoke) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-1]))

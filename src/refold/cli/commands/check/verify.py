@@ -97,7 +97,7 @@ def command(
     complete   the log has its end, or its head is the expected one
     authentic  signed by a key in the file of --trust
     expected   with --heads: the kept head is the same, other, or none was kept; a
-               log that is listed there can be missing
+               log that is listed there, or has logs of children, can be missing
     digest     equal for runs that did the same, with the children they joined
 
     A salvaged log ends with an entry x-refold.salvaged.  It is intact but not
