@@ -151,21 +151,40 @@ def _is_text(before: Json, after: Json) -> bool:
     )
 
 
-def _words(before: str, after: str) -> str:
-    """Return one line: equal text shortened, changes in brackets."""
-    olds, news = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
-    start, end = shared_ends(olds, news, operator.eq)
-    gone, come = olds[start : len(olds) - end], news[start : len(news) - end]
+def aligned(before: list[str], after: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the words of two texts: with ` ` those that both have, with `-` and `+` the others.
+
+    The first and the last are ` `, and may be empty.
+    """
+    start, end = shared_ends(before, after, operator.eq)
+    gone, come = before[start : len(before) - end], after[start : len(after) - end]
+    yield " ", before[:start]
     blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(gone), 0, len(come))]
     if len(gone) * len(come) <= _CELLS_MAX:
         blocks = difflib.SequenceMatcher(None, gone, come, autojunk=False).get_opcodes()
-    line = _kept(olds[:start], 0, 2 * _CONTEXT)
     for op, old_from, old_to, new_from, new_to in blocks:
         if op == "equal":
-            line += _kept(gone[old_from:old_to], 2 * _CONTEXT, 2 * _CONTEXT)
+            yield " ", gone[old_from:old_to]
         else:
-            line += _changed("".join(gone[old_from:old_to]), "".join(come[new_from:new_to]))
-    return line + _kept(olds[len(olds) - end :], 2 * _CONTEXT, 0)
+            yield "-", gone[old_from:old_to]
+            yield "+", come[new_from:new_to]
+    yield " ", before[len(before) - end :]
+
+
+def _words(before: str, after: str) -> str:
+    """Return one line: equal text shortened, changes in brackets."""
+    parts = [*aligned(*(re.findall(r"\s+|\S+", text) for text in (before, after)))]
+    line, gone = "", ""
+    for at, (sign, words) in enumerate(parts):
+        text = "".join(words)
+        if sign == "-":
+            gone = text
+        elif sign == "+":
+            line += _changed(gone, text)
+        else:
+            is_last = at == len(parts) - 1
+            line += _kept(words, 2 * _CONTEXT * (at > 0), 2 * _CONTEXT * (not is_last))
+    return line
 
 
 def _changed(old: str, new: str) -> str:

@@ -195,13 +195,14 @@ class OpenedRun:
 
     @cached_property
     def agents(self) -> list[Agent]:
-        """All agents, parents first."""
-        found = [Agent(key=ROOT, parent=None, node=self.tree, run=self)]
-        for above in found:
+        """All agents, each with those below it right behind it."""
+        found, waiting = list[Agent](), [Agent(key=ROOT, parent=None, node=self.tree, run=self)]
+        while waiting:
+            found.append(above := waiting.pop())
             path = "" if above.key == ROOT else above.key
-            for node in above.node.children:
+            for node in above.node.children[::-1]:
                 key = node.scope or (node.call if self.is_watched else key_in(path, node.call))
-                found.append(Agent(key=key, parent=above.key, node=node, run=self))
+                waiting.append(Agent(key=key, parent=above.key, node=node, run=self))
         return found
 
     @cached_property
@@ -225,10 +226,11 @@ class OpenedRun:
 
     @property
     def title(self) -> str:
-        """Its first task, on one line; without one, its name."""
-        words = " ".join(
-            (self.main.task_text or self.agents[0].task_text or self.tree.name).split()
-        )
+        """Its first task, on one line; of a program that got one word, after the program's name."""
+        told = self.main.task_text if self.is_watched else ""
+        words = " ".join((told or self.agents[0].task_text).split())
+        if not words or not (self.is_watched or " " in words):  # a bare value says little
+            words = f"{self.tree.name} {words}".rstrip()
         return words if len(words) <= TITLE_MAX else f"{words[: TITLE_MAX - 1].rstrip()}…"
 
     @property
@@ -262,7 +264,8 @@ class OpenedRun:
         """The first question that waits for an answer: {agent, call, question, schema}."""
         if self.tree.status not in STANDINGS:
             return None
-        waiting = (each for each in self.agents if each.node.question is not None)
+        waiting = [each for each in self.agents if each.node.question is not None]
+        waiting.sort(key=lambda each: each.node.depth)
         steps = ((each, step) for each in waiting for turn in each.turns for step in turn.steps)
         asked = [(a.key, s) for a, s in steps if (s.kind, s.status) == ("input", "open")]
         return next(({"agent": key, "call": s.call, **s.about} for key, s in asked), None)
@@ -324,11 +327,11 @@ def _label(agent: Agent) -> str:
     return agent.node.scope or f"{agent.name} {agent.node.number or ''}".rstrip()
 
 
-def _weight(agent: Agent) -> tuple[int, int]:
-    """Return what the main conversation has most of; of a program, the first agent is the main."""
-    usage = agent.usage
+def _weight(agent: Agent) -> tuple[int, int, int]:
+    """Return what the main conversation has most of; of a program, it is the topmost agent."""
+    node, usage = agent.node, agent.usage
     used = usage.input_tokens + usage.output_tokens
-    return (len(below(agent.node)), used) if agent.node.scope else (0, 0)
+    return (len(below(node)), used, -node.depth) if node.scope else (0, 0, -node.depth)
 
 
 def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -> RunNode:

@@ -374,6 +374,7 @@ def test_a_run_that_asked_says_what_and_gives_the_command(browser: Browser, tmp_
         browser.click(".ask .copy")
         browser.until(lambda: browser.run("return document.body.dataset.copied"))
         assert "--answer '0#1=true'" in browser.run("return document.body.dataset.copied")
+        assert browser.texts(".ask .copy") == ["Copied", "Copy: no", "Copy: other"]
         assert "following" not in browser.text(".crumbs")
         log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
         browser.reads("[data-answer=complete]", "not complete: broke off")
@@ -388,7 +389,7 @@ def test_two_runs_differ_by_cause_with_changed_words_marked(
     _open(browser, diff_page)
 
     browser.reads(".causes", "root > clerk[5] > model")
-    assert "Tool calls 77 → 70" in browser.text(".compared .sums")
+    assert "tool calls 77 → 70" in browser.text(".compared .sums")
     place = [text.startswith("root > clerk[5]") for text in browser.texts(".cause")].index(True)
     browser.click(".cause", place)
     browser.reads(".sides ins", "late")
@@ -411,6 +412,22 @@ def test_what_was_left_out_is_said_and_not_taken_for_checked(
         assert "no warehouse" not in browser.text("body")
     browser.open(target, "#log=23&seq=2")
     browser.reads(".drawer", "Content was left out of this page")
+    assert browser.complaints() == []
+
+
+def test_a_comparison_without_content_has_places_and_sizes(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async def says(_run: Run, text: str) -> str:
+        return text
+
+    logs = [record(says, text, log=tmp_path / f"{text}.jsonl").log for text in ("one", "other")]
+    target = tmp_path / "both.html"
+    target.write_text(page_html(page(*logs, content=False)), encoding="utf-8")
+    browser.open(target)
+
+    browser.reads(".side", "(3 bytes left out)")
+    assert "(5 bytes left out)" in browser.text(".sides")
     assert browser.complaints() == []
 
 

@@ -23,6 +23,7 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
 from refold.page.patches import patch
+from refold.page.turns import cut
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
@@ -44,7 +45,8 @@ def test_the_agents_are_those_of_show_with_logs_by_id(survey_log: Path) -> None:
     ids = [log["id"] for log in shown["logs"]]
     assert root["status"] == tree.status
     assert [each["log"] for each in shown["agents"]] == ids
-    assert ids == [tree.run_id, *(each.run_id for each in tree.children)]
+    assert ids == ["0", "1", "2", "3"]
+    assert [each["depth"] for each in shown["agents"]] == [0, 1, 1, 1]
     started = [step for turn in root["turns"] for step in turn["steps"] if step["child"]]
     assert [step["child"] for step in started] == [each["key"] for each in children]
     assert [each["parent"]["seq"] for each in shown["logs"][1:]] == [
@@ -129,9 +131,9 @@ def test_a_log_that_grows_keeps_its_id_and_is_never_said_to_be_damaged(seed: int
                 lines = {each["id"]: each["entries"] for each in document["logs"]}
                 assert len(set(named.values())) == len(named)
                 assert sum(lines.values()) == there
-                verdict, statuses = document["verdict"], document["totals"]["statuses"]
-                assert verdict["intact"]
-                assert verdict["standing"] == ("running" if there < sum(_entries(recorded)) else "")
+                root, statuses = document["agents"][0], document["totals"]["statuses"]
+                assert document["verdict"]["intact"]
+                assert root["standing"] == ("running" if there < sum(_entries(recorded)) else "")
                 assert set(statuses) <= {"running", "completed"}
             assert {each["log_state"] for each in document["agents"]} == {"read"}
         last, whole = page(log), page(recorded)
@@ -188,7 +190,7 @@ def _agrees(log: Path) -> None:
 
 
 def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path) -> None:
-    """In words, and short for a column; beside the requests stand those that failed."""
+    """Beside the requests stand those that failed."""
     asked = ask(user("Go."))
     answers = [
         ModelAnswered("error", says("a"), Usage(requests=1), error={"code": "cut", "message": "."}),
@@ -202,29 +204,37 @@ def test_a_cost_that_is_not_known_of_all_answers_is_at_least_that(tmp_path: Path
     document = page(tmp_path / "a.jsonl").document
 
     root = document["agents"][0]
-    assert root["usage"]["cost"] == "at least $0.2100 (1 answer not counted)"
-    assert [root["cost"], root["own_usage"]["cost"]] == ["≥ $0.2100", "cost \u2013"]
+    assert root["spent"].endswith(", at least $0.2100 (1 answer not counted)")
+    assert root["own_spent"].endswith(", cost \u2013")
+    assert root["priced"] == {"usd_micros": 210_000, "unpriced": 1}
     assert document["failures"] == " (1 failed: cut)"
 
 
 def _agents_agree(shown: list[dict[str, Any]], run: OpenedRun) -> None:
-    """Statuses, costs and turns are those of the run; each stands right behind the one above."""
+    """All that `show --json` says of an agent and its turns, but for texts and the log's name.
+
+    Each stands right behind the one above.
+    """
     assert len(shown) == len(run.agents)
     above = list[str | None]([None])
     for each in shown:
-        agent, node = run.by_key[each["key"]], run.by_key[each["key"]].node
+        agent = run.by_key[each["key"]]
         while above[-1] != each["parent"]:
             above.pop()
         above.append(each["key"])
-        same = ("name", "status", "standing", "duration_ms", "log_state", "depth")
-        assert [each[name] for name in same] == [getattr(node, name) for name in same]
-        assert each["usage"]["cost_usd_micros"] == node.usage.cost_usd_micros
-        assert [turn["n"] for turn in each["turns"]] == [turn.n for turn in agent.turns]
-        steps = [step for turn in agent.turns for step in turn.steps]
-        told = [step for turn in each["turns"] for step in turn["steps"]]
-        assert [(one["call"], one["status"]) for one in told] == [
-            (one.call, one.status) for one in steps
-        ]
+        left_out = {"brief", "children", "ended_us", "head", "input", "log", "run_id"}
+        _says(each, agent.node.as_json(), left_out)
+        for one, turn in zip(each["turns"], agent.turns, strict=True):
+            whole = turn.as_json()
+            _says(one, whole, {"added", "dropped", "steps"})
+            for step, its in zip(one["steps"], whole["steps"], strict=True):
+                _says(step, its, {"name", "result"})
+                assert step["name"] == (its["name"] or its["kind"])
+
+
+def _says(shown: dict[str, Any], told: dict[str, Any], but: set[str]) -> None:
+    wanted = {name: cut(value) for name, value in told.items() if name not in but}
+    assert _plain({name: shown[name] for name in wanted}) == _plain(wanted)
 
 
 def _plain(value: Any) -> Any:
@@ -291,12 +301,12 @@ def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Pat
     plain, full, bare = page(log), page(log, files=True), page(log, content=False, files=True)
 
     changes = plain.document["changes"]
-    assert [each["text"].partition(",")[0] for each in changes] == [
-        "~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0",
-    ]  # fmt: skip
+    changed = [("changed", "a.py", 1, 1), ("removed", "b.py", 0, 1), ("added", "pkg/new.py", 1, 0)]
+    names = ("change", "path", "lines_added", "lines_removed")
+    assert [tuple(each[name] for name in names) for each in changes] == changed
     assert all(each["calls"] and not each["diff"] for each in changes)
     assert "-one\n+two" in full.document["changes"][0]["diff"]
     assert bare.document["changes"] == []
     assert not any(each["files"] for each in bare.document["agents"])  # names are content, too
-    files = [file["text"] for file in plain.document["agents"][0]["files"]]
-    assert files == ["~ a.py +1 -1", "- b.py +0 -1", "+ pkg/new.py +1 -0"]
+    files = plain.document["agents"][0]["files"]
+    assert [tuple(each[name] for name in names) for each in files] == changed

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from refold.engine.events.outcome import Priced, Usage
 from refold.engine.wire.parts.exchange import Asked
 from refold.page.document import page
-from refold.page.turns import TEXT_MAX, Turns, cut, left_out, spending, without_content
+from refold.page.turns import TEXT_MAX, Turns, cut, left_out, without_content
 from refold.replay.run.opened_run import OpenedRun
 from tests.support.watched import Exchange, record, says, talk, user
 
@@ -55,10 +54,3 @@ def test_long_values_are_cut_and_say_so() -> None:
     assert cut("x" * (TEXT_MAX + 1)) == f"{'x' * TEXT_MAX}…"
     assert len(cut({"a": "x" * TEXT_MAX})) == TEXT_MAX + 1
     assert cut({"a": 1}) == {"a": 1}
-
-
-def test_spending_is_in_numbers_and_in_words() -> None:
-    spent = spending(Usage(input_tokens=1_200, output_tokens=34), Priced(usd_micros=5, unpriced=1))
-
-    assert spent["input_tokens"] == 1_200
-    assert "1,2" in spent["tokens"]

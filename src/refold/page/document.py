@@ -16,6 +16,7 @@ from refold.engine.log.blobs import BlobBroken, BlobStore
 from refold.engine.log.names import blobs_of
 from refold.page.comparison import compared
 from refold.page.one_run import OneRun
+from refold.page.turns import without_content
 from refold.replay.index.standing import RUNNING
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
@@ -93,11 +94,13 @@ def page(
         one = OneRun(known.run, content=content, files=files, before=known)
     sides = [one]
     if other is not None:
-        sides.append(OneRun(OpenedRun(other), {*one.ids.values()}, content=content, files=files))
+        sides.append(OneRun(OpenedRun(other), content=content, files=files, mark="~"))
     document = one.document() | {"kinds": KIND_GROUPS}
     if other is not None:
-        document["diff"] = compared(*sides, content=content)
+        document["diff"] = compared(*sides)
         document["title"] += f" ↔ {document['diff']['other']['title']}"
+    if not content:
+        document = without_content(document)
     return Page(document, tuple(sides), _written(one.tree))
 
 

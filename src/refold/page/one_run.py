@@ -1,13 +1,11 @@
 """Collects the page's data of one run.
 
 Nothing is judged here: the agents are `replay.run.opened_run`'s, what led to what
-`replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  A log is named by the id
-of its run, which does not change when other logs are added; an entry by its number.  Rules:
-CONTRACT.md §14.16.
+`replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  The root's log has the id
+`0`, its first child's `1`, and the first one below that `1.1`.  Rules: CONTRACT.md §14.16.
 """
 
 import contextlib
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +15,13 @@ import attrs
 
 from refold import __version__
 from refold.engine.errors import RefoldError, damage_meaning
+from refold.engine.log.names import SUFFIX
 from refold.engine.state.digests import state_json
 from refold.engine.state.folding import Fold
 from refold.engine.workspace.paths import as_text
 from refold.page.critical import Link, critical_path
 from refold.page.entries import large_texts, read_times, sound
-from refold.page.turns import Turns, cut, spending, without_content
+from refold.page.turns import Turns, cut
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.audit.why import direct_causes
 from refold.replay.index.standing import RUNNING, STANDINGS, WORDS
@@ -30,13 +29,9 @@ from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import Agent, OpenedRun
-from refold.replay.run.run_node import FileUse, RunNode
 from refold.replay.run.totals import below
 
 VERSION: Final = 2
-
-TITLE_MAX: Final = 200
-"""Characters of a title."""
 
 STATES_MAX: Final = 1_000
 """Entries of a log; of larger ones, the page has no states, and names the command instead."""
@@ -51,15 +46,15 @@ class OneRun:
     def __init__(
         self,
         run: OpenedRun,
-        taken: Iterable[str] = (),
         *,
         content: bool,
         files: bool = False,
         before: "OneRun | None" = None,
+        mark: str = "",
     ) -> None:
-        """Read the rest of a run; ids in `taken` belong to other logs.
+        """Read the rest of a run; `before` is an earlier reading of it.
 
-        `before` is an earlier reading of the run.
+        The ids of its logs end with `mark`.
         """
         self.run, log = run, run.log
         self.log, self.content, self.has_diffs = log, content, files
@@ -77,7 +72,9 @@ class OneRun:
         # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).
         self.logs = {path: each for path, each in known.items() if path == log or _is_there(path)}
         """By path: entries, and the hash of the last."""
-        self.ids = _ids(self.logs, tree, {*taken})
+        above = f"{log.name.removesuffix(SUFFIX)}."
+        numbers = {path: path.name.removeprefix(above).removesuffix(SUFFIX) for path in self.logs}
+        self.ids = {path: number + mark for path, number in (numbers | {log: "0"}).items()}
 
     @cached_property
     def _origin(self) -> tuple[int, int]:
@@ -103,21 +100,19 @@ class OneRun:
         """Return the page's data of this run alone."""
         run, root = self.run, self.tree
         edits = ", ".join(run.forked.get("edits", ()))
-        title = run.title if self.content and root.guarantee else root.name
-        if not root.guarantee and self.content and (told := run.agents[0].task_text.split("\n")[0]):
-            # A bare value says little.
-            title = told[:TITLE_MAX] if " " in told.strip() else f"{root.name} {told[:TITLE_MAX]}"
+        agents = [self._agent(each) for each in run.agents]
         document = {
             "version": VERSION,
             "refold": __version__,
             "name": self.log.name,
             "path": self.log.name if self.log.is_absolute() else str(self.log),
-            "title": title + (f" · edited: {edits}" if edits else ""),
+            "title": (run.title if self.content else root.name)
+            + (f" · edited: {edits}" if edits else ""),
             "guarantee": root.guarantee or "kernel",
             "content": self.content,
             "verdict": self._verdict(),
-            "logs": [self._log(path) for path in self.ids],
-            "agents": [self._agent(each) for each in _in_order(run.agents)],
+            "logs": self._logs(agents),
+            "agents": agents,
             "main": (run.main if run.is_watched else run.agents[0]).key,
             "question": run.question if self.content else None,
             "changes": self._changes() if self.content and root.guarantee else [],
@@ -128,68 +123,44 @@ class OneRun:
         }
         if self.content:
             return document
-        rows = {name: self._bare(path) for path, name in self.ids.items()}
-        return {**without_content(document), "entries": rows}
+        return document | {"entries": {name: self._bare(path) for path, name in self.ids.items()}}
 
     def _agent(self, agent: Agent) -> dict[str, Any]:
-        node, turns = agent.node, self.turns.of(agent)
-        usage = spending(node.usage, node.priced)
-        path = self.log if node.scope else Path(node.log) if node.log else None
-        limits = (
-            f"{value:,} {'s' if name == 'timeout_seconds' else name.removeprefix('max_')}"
-            for name, value in node.narrowed.items()
-        )
-        return {name: getattr(node, name) for name in _FACTS} | {
+        """Return an agent as `refold show --json` does, its task once, with its turns."""
+        node = attrs.evolve(agent.node, children=())
+        log = self.log if node.scope else Path(node.log)
+        shown = {name: value for name, value in node.as_json().items() if name not in _LEFT_OUT}
+        if not self.content:  # the words of a question, and names of files
+            shown |= {"standing": WORDS.get(node.status, ""), "files": []}
+        turns = self.turns.of(agent)
+        firsts = (min(turn["entries"]) for turn in turns if turn["entries"])
+        return shown | {
             "key": agent.key,
             "parent": agent.parent,
-            "standing": self._standing(node),
-            "error": node.error and attrs.asdict(node.error),
-            "tools": [*map(attrs.asdict, node.tools)],
+            "below": len(agent.node.children),
             "told": cut(agent.task_text),
             "answered": cut(agent.answered),
-            "files": [_file(each) for each in node.files if self.content],
-            "usage": usage,
-            "own_usage": spending(node.own_usage, node.own_priced),
-            "log": self.ids.get(path) if path else None,
-            "seq": next((min(turn["entries"]) for turn in turns if turn["entries"]), None)
-            if node.scope
-            else 0,
-            # In the column of a table: `≥ $0.21` of `at least $0.21 (1 answer not counted)`.
-            "cost": re.sub("^at least (.*) \\(.*|^cost .*", _least, usage["cost"]),
-            "limits": ", ".join(limits).replace("_", " "),
-            "notable": [*node.notable.values()],
-            "below": len(node.children),
+            "spent": amounts.spent(node.usage, node.priced),
+            "own_spent": amounts.spent(node.own_usage, node.own_priced),
             "interval": agent.interval or (None, None),
+            "log": self.ids.get(log),
+            "seq": next(firsts, None) if node.scope else 0,
             "turns": turns,
         }
 
-    def _standing(self, node: RunNode) -> str:
-        """Return the standing of an agent without an end, in words, with the question if any."""
-        return node.standing if self.content else WORDS.get(node.status, "")
-
     @cached_property
     def _links(self) -> dict[tuple[str, int], list[Link]]:
-        return _links({path: entries for path, (entries, _) in self.logs.items()}, self.ids)
+        """By log and number of an entry: what led to it directly, the link of its chain first."""
+        ids, counts = self.ids, {path: entries for path, (entries, _) in self.logs.items()}
+        return {
+            (ids[path], seq): [(how, ids.get(above, ""), at) for how, (above, at) in direct]
+            for (path, seq), direct in direct_causes(counts)
+        }
 
     def links(self) -> dict[str, Any]:
         """Return what led to each entry: the link of its chain by log, and those beside it."""
         main, beside = _linked(self._links, self.ids.values())
         return main | {"beside": beside}
-
-    @cached_property
-    def _starts(self) -> dict[str, dict[str, Any]]:
-        """By the id of a child's log: the log and the entry of its start."""
-        by_key = self.run.by_key
-        return {
-            self.ids[Path(by_key[step.child].node.log)]: {
-                "log": self.ids[Path(agent.node.log)],
-                "seq": step.entries[0],
-            }
-            for agent in self.run.agents
-            for turn in agent.turns
-            for step in turn.steps
-            if step.child and Path(by_key[step.child].node.log) in self.ids
-        }
 
     def _changes(self) -> list[dict[str, Any]]:
         """Return each change of a file, with its diff if that was asked for."""
@@ -197,15 +168,13 @@ class OneRun:
         with contextlib.suppress(RefoldError):  # the verdict tells of damage
             for seq, calls, change, lines in folder_diffs(self.log, has_diffs=self.has_diffs):
                 kind = "changed" if change.before and change.after else ""
-                kind = kind or ("added" if change.after else "removed")
-                text = _file_text(kind, as_text(change.path), (change.added, change.removed))
-                by = f", by {' or '.join(calls)}" if calls else ""
                 diff = "\n".join(lines)
                 rest -= len(diff)
-                diff = diff if rest >= 0 else "too large for this page: refold show LOG --files"
                 rows.append(
                     {"seq": seq, "calls": calls, "path": as_text(change.path)}
-                    | {"text": text + by, "diff": diff}
+                    | {"change": kind or ("added" if change.after else "removed")}
+                    | {"lines_added": change.added, "lines_removed": change.removed}
+                    | {"diff": diff if rest >= 0 else _TOO_LARGE}
                 )
         return rows
 
@@ -217,12 +186,10 @@ class OneRun:
         return critical_path(self._links, times, scopes, self.ids[self.log])  # type: ignore[arg-type]
 
     def _verdict(self) -> dict[str, Any]:
-        tree, found = self.tree, self.verification
+        found = self.verification
         return {
             "intact": found is None or found.intact,
             "complete": found is not None and found.complete,
-            "standing": tree.status if tree.status in STANDINGS else "",
-            "how": self._standing(tree),
             "problems": [
                 {"log": self.ids.get(Path(each.path)), "name": Path(each.path).name}
                 | {"line": each.line}
@@ -231,16 +198,17 @@ class OneRun:
             ],
         }
 
-    def _log(self, path: Path) -> dict[str, Any]:
-        entries, head = self.logs[path]
-        return {
-            "id": self.ids[path],
-            "name": path.name,
-            "bytes": path.stat().st_size,
-            "entries": entries,
-            "head": head,
-            "parent": self._starts.get(self.ids[path]),
-        }
+    def _logs(self, agents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the logs, each with the entry that started its run."""
+        steps = ((a["log"], s) for a in agents for turn in a["turns"] for s in turn["steps"])
+        starts = {s["child"]: {"log": log, "seq": s["entries"][0]} for log, s in steps}
+        parents = {each["log"]: starts.get(each["key"]) for each in agents if not each["scope"]}
+        return [
+            {"id": name, "name": path.name, "bytes": path.stat().st_size}
+            | {"entries": self.logs[path][0], "head": self.logs[path][1]}
+            | {"parent": parents.get(name)}
+            for path, name in self.ids.items()
+        ]
 
     def states(self) -> dict[str, list[dict[str, Any]]]:
         """Return by log the members of the state that each entry changed.
@@ -272,53 +240,9 @@ class OneRun:
         ]
 
 
-_FACTS: Final = (
-    "entries", "name", "number", "depth", "status", "where", "tool", "models", "requests_failed",
-    "how", "is_provisional", "scope", "log_state", "duration_ms",
-)  # fmt: skip
-"""Members of an agent's node that the page shows as they are."""
-
-_RUN_ID: Final = re.compile(r"[0-9a-f]{8,64}")
-
-
-def _in_order(agents: list[Agent]) -> list[Agent]:
-    """Return agents with those below each right behind it."""
-    below: dict[str | None, list[Agent]] = {}
-    for each in agents:
-        below.setdefault(each.parent, []).append(each)
-    found, waiting = list[Agent](), below.get(None, [])[::-1]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += below.get(found[-1].key, [])[::-1]
-    return found
-
-
-def _ids(paths: Iterable[Path], tree: RunNode, taken: set[str]) -> dict[Path, str]:
-    """Name logs by the runs that their parents started, else by their first lines.
-
-    One of no known run, or of a run that has a log, is named by its file.
-    """
-    ids: dict[Path, str] = {}
-    started = {Path(node.log): node.run_id for node in below(tree) if node.log}
-    for path in paths:
-        name = started.get(path, "")
-        if not name and (first := next(sound(path), None)) is not None:
-            name = str(first.data.get("run_id"))
-        if not _RUN_ID.fullmatch(name) or name in taken:
-            name = path.name
-        while name in taken:  # the same file on both sides of a comparison
-            name += "~"
-        taken.add(name)
-        ids[path] = name
-    return ids
-
-
-def _links(counts: dict[Path, int], ids: dict[Path, str]) -> dict[tuple[str, int], list[Link]]:
-    """Return what led to each entry directly, the link of its chain first."""
-    return {
-        (ids[path], seq): [(how, ids.get(above, ""), at) for how, (above, at) in direct]
-        for (path, seq), direct in direct_causes(counts)
-    }
+_LEFT_OUT: Final = frozenset({"brief", "children", "ended_us", "head", "input", "run_id"})
+"""Members of an agent that the page has in another form, or does not show."""
+_TOO_LARGE: Final = "too large for this page: refold show LOG --files"
 
 
 def _linked(
@@ -340,21 +264,6 @@ def _linked(
             main[log][name].append(value)
     beside = {f"{log}:{seq}": direct[1:] for (log, seq), direct in links.items() if direct[1:]}
     return main | {"words": list(words), "logs": list(places)}, beside
-
-
-def _file(use: FileUse) -> dict[str, str]:
-    text = _file_text(use.change, use.path, (use.lines_added, use.lines_removed))
-    return {"path": use.path, "text": text + ("" if use.is_sole else " (perhaps by others)")}
-
-
-def _file_text(change: str, path: str, lines: tuple[int | None, int | None]) -> str:
-    """Return what became of a file, on one line: `~ src/app.py +2 -1`."""
-    mark = {"added": "+", "removed": "-"}.get(change, "~")
-    return f"{mark} {path}" + (f" +{lines[0]} -{lines[1]}" if None not in lines else "")
-
-
-def _least(found: re.Match[str]) -> str:
-    return f"≥ {found[1]}" if found[1] else ""
 
 
 def _is_there(path: Path) -> bool:

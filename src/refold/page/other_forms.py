@@ -30,7 +30,7 @@ def trace_events(document: dict[str, Any]) -> dict[str, Any]:
             continue
         name = f"{agent['name']} {agent['number'] or ''}".rstrip()
         events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
-        args = {"told": agent["told"], "spent": agent["usage"]["spent"]}
+        args = {"told": agent["told"], "spent": agent["spent"]}
         whole = [
             agent["seq"],
             "run",
@@ -79,7 +79,7 @@ def summary(document: dict[str, Any]) -> str:
 def _lines(document: dict[str, Any]) -> Iterator[str]:
     agents, verdict, totals = document["agents"], document["verdict"], document["totals"]
     tree = agents[0]
-    yield f"### {_cell(document['title'])}: {_cell(verdict['how'] or tree['status'])}"
+    yield f"### {_cell(document['title'])}: {_cell(tree['standing'] or tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
     checked = f"intact: {answers['intact']}, complete: {answers['complete']}, not signed."

@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.outcome import Priced, Usage
+from refold.engine.events.outcome import Usage
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import Agent
 from refold.replay.run.turns import Step, Turn, words_of
@@ -19,7 +19,12 @@ TEXT_MAX: Final = 20_000
 """Characters of a text; the Log has longer ones whole."""
 
 
-_TEXTS: Final = frozenset({"about", "answered", "message", "result", "says", "text", "told"})
+_TEXTS: Final = frozenset(
+    {
+        "about", "after", "answered", "artifacts", "before", "message", "parts", "result", "says",
+        "text", "told",
+    }
+)  # fmt: skip
 """Members that hold what tools, models and people said."""
 
 
@@ -66,7 +71,7 @@ class Turns:
     def _turn(self, turn: Turn) -> dict[str, Any]:
         steps = [self._step(each) for each in turn.steps]
         made_of = len(turn.entries), turn.status, *map(id, steps)
-        return self._kept(turn, made_of, lambda: _turn(turn) | {"steps": steps})
+        return self._kept(turn, made_of, lambda: _turn(turn, steps))
 
     def _step(self, step: Step) -> dict[str, Any]:
         made_of = len(step.entries), step.status, step.child, step.interval
@@ -80,32 +85,25 @@ class Turns:
         return known[2]  # type: ignore[no-any-return]
 
 
-_OF_TURN: Final = ("n", "model", "kept", "kept_at_end", "status", "usage")
-_OF_STEP: Final = ("kind", "status", "interval", "call")
-
-
-def _turn(turn: Turn) -> dict[str, Any]:
-    usage = Usage(**{k: turn.usage[k] for k in _USAGE if k in turn.usage})
-    return {name: getattr(turn, name) for name in _OF_TURN} | {
-        "added": [*map(_message, turn.added)],
-        "dropped": [*map(_message, turn.dropped)],
-        "says": cut(turn.says),
-        "error": _fault(turn.error),
-        "spent": amounts.spent(usage) if turn.usage else "",
-        "interval": turn.interval if turn.n else (None, None),
-        "entries": [*turn.entries],
-    }
+def _turn(turn: Turn, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    usage = Usage(**{name: turn.usage[name] for name in _USAGE if name in turn.usage})
+    return _plain(
+        turn,
+        added=[*map(_message, turn.added)],
+        dropped=[*map(_message, turn.dropped)],
+        steps=steps,
+        spent=amounts.spent(usage) if turn.usage else "",
+    )
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in _OF_STEP} | {
-        "name": step.name or step.kind,
-        "about": cut(_about(step)),
-        "result": cut(words_of(step.result)),
-        "error": _fault(step.error),
-        "child": step.child or None,
-        "entries": [*step.entries],
-    }
+    return _plain(step, name=step.name or step.kind, result=cut(words_of(step.result)))
+
+
+def _plain(one: Turn | Step, **made: Any) -> dict[str, Any]:
+    """Return a turn or a step as `refold show --turn --json` does, but for what is `made`."""
+    made["error"] = one.error and {name: cut(value) for name, value in one.error.items()}
+    return made | {name: cut(getattr(one, name)) for name in one.members() if name not in made}
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,29 +115,4 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": str(message.get("role", "?")), "text": cut(text), "calls": calls}
 
 
-def _fault(error: Mapping[str, Any] | None) -> dict[str, str] | None:
-    if error is None:
-        return None
-    return {"code": str(error.get("code", "")), "message": cut(str(error.get("message", "")))}
-
-
 _USAGE: Final = tuple(attrs.fields_dict(Usage))
-
-
-def _about(step: Step) -> Any:
-    """Return what a step was about; of a question, a note or a limit, the text in its entry."""
-    data = step.about
-    if step.kind not in ("input", "note", "limit") or not isinstance(data, Mapping):
-        return data
-    if step.kind == "limit":
-        return f"{data.get('limit')}: {data.get('observed')} of {data.get('allowed')}"
-    return data.get("question", data.get("text", data))
-
-
-def spending(usage: Usage, priced: Priced) -> dict[str, Any]:
-    """Return tokens and cost, in numbers and in words."""
-    return attrs.asdict(usage) | {
-        "tokens": amounts.tokens(usage),
-        "cost": amounts.cost(usage, priced),
-        "spent": amounts.spent(usage, priced),
-    }

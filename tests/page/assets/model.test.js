@@ -7,7 +7,7 @@ import * as words from "../../../src/refold/page/assets/words.js";
 import { lexer } from "../../../src/refold/page/assets/vendor/marked.js";
 
 const step = (name, about, result, more = {}) => ({
-	kind: "tool", name, about, result, status: "ok", error: null, interval: [10, 20], child: null, entries: [1, 2], call: name, ...more,
+	kind: "tool", name, about, result, status: "ok", error: null, interval: [10, 20], child: "", entries: [1, 2], call: name, ...more,
 }); // prettier-ignore
 const turn = (n, says, steps = [], more = {}) => ({
 	n, kept: 0, kept_at_end: 0, added: [], dropped: [], model: "m", says, status: "ok", error: null,
@@ -15,7 +15,7 @@ const turn = (n, says, steps = [], more = {}) => ({
 }); // prettier-ignore
 const agent = (key, parent, turns, more = {}) => ({
 	key, parent, depth: parent === null ? 0 : 1, name: key, number: 0, status: "completed", standing: "", told: `do ${key}`,
-	answered: "", error: null, files: [], notable: [], models: [], tools: [], tool: "", below: 0, interval: [0, 100], turns, ...more,
+	answered: "", error: null, files: [], notable: {}, models: [], tools: [], tool: "", below: 0, interval: [0, 100], turns, ...more,
 }); // prettier-ignore
 const NONE = model.NO_QUERY;
 
@@ -25,7 +25,7 @@ const run = {
 		agent("lead", null, [turn(1, "I ask.", [step("task", { prompt: "do child" }, "It needs work.", { child: "child" })])], { below: 1 }),
 		agent("child", "lead", [turn(1, "", [step("read", { file_path: "a.py" }, "needs nothing"), broken]), turn(2, "It needs work.")], {
 			tools: [{ tool: "read", called: 1, failed: 0 }, { tool: "edit", called: 1, failed: 1 }],
-			files: [{ path: "a.py", change: "changed", text: "~ a.py" }],
+			files: [{ path: "a.py", change: "changed", lines_added: 2, lines_removed: 1, is_sole: true }],
 		}),
 	],
 	main: "lead",
@@ -49,6 +49,47 @@ test("a query of a tool, a status or a file finds calls", () => {
 
 test("what is red is gone through in order", () => {
 	assert.deepEqual(model.failures(run), [{ agent: "child", turn: 0, step: 1 }]);
+});
+
+test("the next place is another one, also where several are in one turn", () => {
+	const at = (agent, turn, step = null) => ({ agent, turn, step });
+	const places = [at("a", 0), at("b", 1), at("b", 1), at("c", 0, 2)];
+	const seen = (from, by) => places.indexOf(model.nextOf(places, from, by));
+	assert.deepEqual([seen(at("a", 0), 1), seen(at("b", 1), 1), seen(at("c", 0, 2), 1)], [1, 3, 0]);
+	assert.deepEqual([seen(at("c", 0, 2), -1), seen(at("b", 1), -1), seen(at("a", 0), -1)], [2, 0, 3]);
+	assert.deepEqual([seen(at("b", 7), 1), seen(at("x", 0), 1), seen(at("x", 0), -1)], [1, 0, 3]);
+	assert.equal(model.nextOf([], at("a", 0), 1), undefined);
+});
+
+test("a step says what it is about in one text", () => {
+	const about = (about, kind = "tool") => model.aboutOf({ kind, about });
+	assert.deepEqual([about(null), about("all"), about({ n: 1, path: "a.py" })], ["", "all", "a.py"]);
+	assert.equal(about({ question: "May I?", schema: {} }, "input"), "May I?");
+	assert.equal(about({ limit: "depth", observed: 3, allowed: 2 }, "limit"), "depth: 3 of 2");
+	assert.equal(about({ n: 1, on: [true] }), "n: 1, on: [true]");
+});
+
+test("a cost is what is known of it, and says if that is not all", () => {
+	const cost = (all, known = 0, unpriced = 0) =>
+		words.costOf({ usage: { cost_usd_micros: all }, priced: { usd_micros: known, unpriced } });
+	assert.deepEqual([cost(null), cost(1_200_000), cost(null, 210_000, 1)], ["", "$1.20", "≥ $0.21"]);
+	assert.deepEqual([1_794, 40_000, 0, 15].map((each) => cost(each)), ["$0.0018", "$0.040", "$0.00", "$0.000015"]);
+	assert.equal(words.tokensOf("1,945 tokens (900 from the cache), $0.0123"), "1,945 tokens (900 from the cache)");
+	assert.equal(words.tokensOf("9 tokens, at least $0.2 (1 answer not counted)"), "9 tokens");
+	assert.equal(words.tokensOf("9 tokens, cost –"), "9 tokens");
+}); // prettier-ignore
+
+test("a word of a command is quoted if a shell would read it", () => {
+	assert.deepEqual(["runs/a-1.jsonl", "it's; rm -rf ~", "0#1=true", ""].map(words.quoted), [
+		"runs/a-1.jsonl", "'it'\\''s; rm -rf ~'", "'0#1=true'", "''",
+	]);
+}); // prettier-ignore
+
+test("a file is told in one line", () => {
+	const [file] = run.agents[1].files;
+	assert.equal(words.fileText(file), "~ a.py +2 -1");
+	const added = { ...file, change: "added", lines_added: null, is_sole: false };
+	assert.equal(words.fileText(added), "+ a.py (perhaps by others)");
 });
 
 test("the outline keeps those above a hit", () => {
@@ -77,7 +118,7 @@ test("a prompt has the messages that were kept, dropped and added in their place
 }); // prettier-ignore
 
 test("subagents that were started one after the other are one group", () => {
-	const rows = model.groups([step("a"), step("b", "", "", { child: "x" }), step("c", "", "", { child: "y" }), step("d")], () => true);
+	const rows = model.groups([step("a"), step("b", "", "", { child: "x" }), step("c", "", "", { child: "y" }), step("d")], (key) => key !== "");
 	assert.deepEqual(rows.map((each) => each.children), [[], [1, 2], []]);
 }); // prettier-ignore
 
@@ -107,9 +148,12 @@ test("what is searched is marked wherever it stands", () => {
 
 test("text has no character that hides or moves others", () => {
 	assert.equal(words.visible("a\u202eb\x1b\u{e0041}\n\t"), "a\\u202eb\\x1b\\u{e0041}\n\t");
+	const joined = ["👩\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "👩🏽\u200d🚀", "می\u200cخواهم", "क्\u200dष"];
+	assert.deepEqual(joined.map(words.visible), joined);
+	assert.deepEqual(["a\u200db", "👩\u200d", "\u200dक", "م\u200bم"].map(words.visible), [
+		"a\\u200db", "👩\\u200d", "\\u200dक", "م\\u200bم",
+	]); // prettier-ignore
 	assert.equal(words.short("x".repeat(400), 10), `${"x".repeat(10)}…`);
-	assert.equal(words.cents("$0.001794"), "$0.0018");
-	assert.equal(words.cents("≥ $3.84"), "≥ $3.84");
 });
 
 test("the lexer keeps markup as text", () => {

@@ -3,14 +3,27 @@
 import re
 import time
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from refold.replay.difference.pointer_diff import differences
 from refold.replay.difference.text_diff import (
     LINES_MAX,
     TextChange,
+    aligned,
     changed_lines,
     message_changes,
     text_changes,
 )
+
+
+@given(st.lists(st.sampled_from("ab .")), st.lists(st.sampled_from("ab .")))
+def test_aligned_words_are_those_of_both_texts(before: list[str], after: list[str]) -> None:
+    parts = [*aligned(before, after)]
+
+    assert [word for sign, words in parts if sign in " -" for word in words] == before
+    assert [word for sign, words in parts if sign in " +" for word in words] == after
+    assert (parts[0][0], parts[-1][0]) == (" ", " ")
 
 
 def test_lines_of_a_text_of_several() -> None:

@@ -2,11 +2,14 @@
 import { Component } from "./vendor/preact.js";
 import { h } from "./dom.js";
 import {
+	NO_PLACE,
+	NO_QUERY,
 	aboutOf,
+	address,
+	areParallel,
 	failedIn,
 	groups,
 	index,
-	areParallel,
 	isBad,
 	isRed,
 	nameOf,
@@ -17,30 +20,55 @@ import {
 	sumsOf,
 	textOf,
 	timeOf,
+	unreadOf,
 } from "./model.js";
-import { Copy, Folded, Icon, Markdown, Sign, Status, Value, highlighted } from "./parts.js";
+import {
+	Changes,
+	Copy,
+	Diff,
+	Ended,
+	Folded,
+	Icon,
+	Markdown,
+	Sign,
+	Status,
+	Tool,
+	Value,
+	copied,
+	highlighted,
+	isFound,
+	more,
+} from "./parts.js";
 import { set, state } from "./store.js";
-import { count, duration, faultOf, first, number, short } from "./words.js";
+import { SHARES } from "./timeline.js";
+import { costOf, count, duration, faultOf, first, number, short, words } from "./words.js";
 
 const TURNS = 40;
 const STEPS = 100;
 
 /** @param {Interval} interval */
-const took = ([from, to]) => (from !== null && to !== null ? duration(to - from) : "");
+const took = ([from, to]) => (to !== null && to > from ? duration(to - from) : "");
 
 /** @param {Partial<Place>} at */
-const linkTo = (at) => {
-	const said = new URLSearchParams();
-	for (const [name, value] of Object.entries(at))
-		if (value !== null && value !== undefined) said.set(name, String(value));
-	return `${location.href.replace(/#.*/, "")}#${said}`;
-};
+const linkTo = (at) => location.href.replace(/#.*/, "") + address(NO_QUERY, { ...NO_PLACE, ...at });
 
 /** What was spent, without a cost that is not known. @param {string} spent */
 const plain = (spent) => spent.replace(/, cost –$/, "");
 
 /** @param {string} key */
 export const go = (key) => set({ at: { agent: key, turn: null, step: null } }, true);
+
+/** A link to an agent. @param {Agent} agent @param {string} kind @param {any[]} inside @param {any} [more] */
+export const linked = (agent, kind, inside, more) =>
+	h(
+		kind,
+		{
+			...more,
+			href: `#agent=${encodeURIComponent(agent.key)}`,
+			onClick: (e) => (e.preventDefault(), go(agent.key)),
+		},
+		inside,
+	);
 
 /** The entry of a step or turn, in the drawer. @param {{ agent: Agent, entries: number[], at: Partial<Place> }} props */
 function Tools({ agent, entries, at }) {
@@ -51,20 +79,12 @@ function Tools({ agent, entries, at }) {
 		h(Copy, { text: () => linkTo(place), what: "a link to this", icon: "link" }),
 		agent.log &&
 			seq !== undefined &&
-			h(
-				"button.bare",
-				{
-					title: `Log: entry ${entries.join(", ")}`,
-					label: `Log: entry ${entries.join(", ")}`,
-					"data-log": seq,
-					onClick: (e) => {
-						e.preventDefault();
-						e.stopPropagation();
-						set({ at: { ...place, log: /** @type {string} */ (agent.log), seq, tab: "" } }, true);
-					},
-				},
-				h(Icon, { name: "log" }),
-			),
+			h(Tool, {
+				title: `Log: entry ${entries.join(", ")}`,
+				icon: "log",
+				"data-log": seq,
+				act: () => set({ at: { ...place, log: agent.log ?? "", seq, tab: "" } }, true),
+			}),
 	);
 }
 
@@ -91,26 +111,8 @@ function Answer({ text }) {
 /** What an edit took out and put in. @param {any} about */
 const editOf = (about) =>
 	about && typeof about.old_string === "string" && typeof about.new_string === "string"
-		? [about.old_string, about.new_string]
+		? [`- ${about.old_string}`, `+ ${about.new_string}`]
 		: null;
-
-/** @param {string} diff */
-const Diff = (diff) =>
-	h(
-		"pre.out.diff",
-		{ tabindex: "0" },
-		diff
-			.slice(0, 50_000)
-			.split("\n")
-			.map((line, key) =>
-				h(
-					line.startsWith("+") ? "ins" : line.startsWith("-") ? "del" : "span",
-					{ key },
-					highlighted(line),
-					"\n",
-				),
-			),
-	);
 
 /** A call and its result. @param {{ agent: Agent, step: Step, turn: number, i: number }} props */
 function StepRow({ agent, step, turn, i }) {
@@ -118,10 +120,8 @@ function StepRow({ agent, step, turn, i }) {
 	const bad = isBad(step.status);
 	const gave = faultOf(step.error) || step.result;
 	const edit = editOf(step.about);
-	const about = aboutOf(step.about);
-	const isFound =
-		state.query.text &&
-		`${textOf(step.about)}\n${gave}`.toLowerCase().includes(state.query.text.toLowerCase());
+	const about = aboutOf(step);
+	const isHit = isFound(`${textOf(step.about)}\n${gave}`);
 	const files = (state.run?.changes ?? []).filter((each) => each.diff && each.calls.includes(step.call));
 	const plain = step.kind === "note" || step.kind === "timer";
 	return h(
@@ -131,7 +131,7 @@ function StepRow({ agent, step, turn, i }) {
 			{
 				id: `t${turn}s${i}`,
 				class: `${bad ? "failed" : ""} ${isHere ? "here" : ""}`,
-				open: bad || isHere || Boolean(edit) || Boolean(isFound) || step.status === "open",
+				open: bad || isHere || Boolean(edit) || isHit || step.status === "open",
 			},
 			h(
 				"summary.row",
@@ -144,31 +144,22 @@ function StepRow({ agent, step, turn, i }) {
 			h(
 				"div.in",
 				edit
-					? h(
-							"pre.out.diff",
-							{ tabindex: "0" },
-							h("del", "- ", highlighted(edit[0]), "\n"),
-							h("ins", "+ ", highlighted(edit[1])),
-						)
+					? Diff(edit)
 					: step.about !== null &&
 							step.about !== "" &&
-							h(
-								"div.copied",
+							copied(
 								typeof step.about === "string"
 									? h(Folded, { text: step.about, kind: "pre.out.asked" })
 									: h("div.asked", h(Value, { value: step.about, open: 2 })),
-								h(Copy, { text: textOf(step.about), what: "the arguments" }),
+								"the arguments",
+								textOf(step.about),
 							),
 				(!edit || bad) &&
 					!plain &&
-					h(
-						"div.copied",
-						gave
-							? h(Folded, { text: gave, kind: bad ? "pre.out.bad" : "pre.out" })
-							: h("p.soft", step.status === "open" ? "It has no result yet." : "It gave nothing."),
-						gave ? h(Copy, { text: gave, what: "the result" }) : null,
-					),
-				files.map((file, key) => h("div", { key }, h("p.file", highlighted(file.text)), Diff(file.diff))),
+					(gave
+						? copied(h(Folded, { text: gave, kind: bad ? "pre.out.bad" : "pre.out" }), "the result", gave)
+						: h("p.soft", step.status === "open" ? "It has no result yet." : "It gave nothing.")),
+				Changes(files),
 			),
 		),
 		h(Tools, { agent, entries: step.entries, at: { turn, step: i } }),
@@ -179,19 +170,11 @@ function StepRow({ agent, step, turn, i }) {
 function Card({ agent }) {
 	const bad = failedIn(agent);
 	const fault = faultOf(agent.error);
-	return h(
-		"a.card",
-		{
-			href: `#agent=${encodeURIComponent(agent.key)}`,
-			class: isRed(agent) ? "failed" : "",
-			onClick: (e) => {
-				e.preventDefault();
-				go(agent.key);
-			},
-		},
+	const calls = agent.tools.reduce((n, use) => n + use.called, 0);
+	const inside = [
 		h(
 			"span.row",
-			h(Sign, { status: agent.status, warn: isRed(agent) && !isBad(agent.status) }),
+			Ended(agent),
 			h("b.grow.cut", highlighted(nameOf(agent))),
 			bad ? h("span.bad", `${bad} failed`) : null,
 		),
@@ -204,19 +187,13 @@ function Card({ agent }) {
 		h(
 			"span.foot",
 			h("span", timeOf(agent) || agent.standing),
-			agent.cost ? h("span", agent.cost) : null,
-			agent.below
-				? h("span", count(agent.below, "subagent"))
-				: h(
-						"span",
-						count(
-							agent.tools.reduce((n, use) => n + use.called, 0),
-							"call",
-						),
-					),
+			h("span", costOf(agent)),
+			h("span.bad", unreadOf(agent)),
+			h("span", agent.below ? count(agent.below, "subagent") : calls ? count(calls, "call") : ""),
 			agent.files.length ? h("span", `${count(agent.files.length, "file")} changed`) : null,
 		),
-	);
+	];
+	return linked(agent, "a.card", inside, { class: isRed(agent) ? "failed" : "" });
 }
 
 /** Subagents that were started together. @param {{ agents: Agent[] }} props */
@@ -248,41 +225,28 @@ function MessageRow({ how, message }) {
 	const { role, text, calls } = message;
 	const isKept = how === "kept";
 	const asked = calls.length ? `calls ${calls.join(", ")}` : "";
-	return h(
-		"div.copied",
+	const shown = h(
+		isKept ? "details" : "div",
+		{ class: `msg ${how}` },
 		h(
-			isKept ? "details" : "div",
-			{ class: `msg ${how}` },
-			h(
-				isKept ? "summary.row" : "div.row",
-				h("span.how", how),
-				h("b", highlighted(role)),
-				h("span.soft.grow.cut", isKept ? highlighted(first(text, 160)) : asked),
-			),
-			text ? h(Folded, { text, kind: "div.text", fold: 1200 }) : h("p.soft", asked || "no text"),
+			isKept ? "summary.row" : "div.row",
+			h("span.how", how),
+			h("b", highlighted(role)),
+			h("span.soft.grow.cut", isKept ? highlighted(first(text, 160)) : asked),
 		),
-		h(Copy, { text, what: `this ${role} message` }),
+		text ? h(Folded, { text, kind: "div.text", fold: 1200 }) : h("p.soft", asked || "no text"),
 	);
+	return copied(shown, `this ${role} message`, text);
 }
 
 /** The whole prompt at a turn: what was kept, added and dropped. */
 class Prompt extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { isOpen: false };
-	}
-	/** @param {any} props @param {any} now */
+	state = { isOpen: false };
+	/** @param {{ agent: Agent, turn: Turn, n: number }} props @param {any} now */
 	render({ agent, turn, n }, now) {
-		const needle = state.query.text.toLowerCase();
-		const isFound =
-			needle &&
-			turn.added.some(
-				(/** @type {any} */ each) => each.role !== "tool" && each.text.toLowerCase().includes(needle),
-			) &&
-			state.at.turn === n &&
-			state.at.agent === agent.key;
-		const isOpen = now.isOpen || isFound;
+		const isHere = state.at.turn === n && state.at.agent === agent.key;
+		const isHit = isHere && turn.added.some(({ role, text }) => role !== "tool" && isFound(text));
+		const isOpen = now.isOpen || isHit;
 		const kept = turn.kept + turn.kept_at_end;
 		const facts = [kept ? `${number(kept)} kept` : "", `${number(turn.added.length)} added`]
 			.filter(Boolean)
@@ -299,7 +263,7 @@ class Prompt extends Component {
 			h(
 				"details.prompt",
 				{
-					open: isFound || undefined,
+					open: isHit || undefined,
 					onToggle: (e) => this.setState({ isOpen: e.currentTarget.open }),
 				},
 				h(
@@ -329,14 +293,14 @@ class Prompt extends Component {
 }
 
 const grouped = once((/** @type {Step[]} */ steps) =>
-	groups(steps, (key) => index(/** @type {Run} */ (state.run)).byKey.has(key)),
+	groups(steps, (key) => index(state.run).byKey.has(key)),
 );
 
 /** @param {{ agent: Agent, turn: Turn, n: number }} props */
 function TurnRow({ agent, turn, n }) {
 	const here = state.at.agent === agent.key && state.at.turn === n;
+	const fault = faultOf(turn.error);
 	const rows = grouped(turn.steps);
-
 	const from =
 		here && (state.at.step ?? 0) > STEPS
 			? Math.max(0, rows.findIndex((each) => each.step === state.at.step) - 20)
@@ -357,18 +321,8 @@ function TurnRow({ agent, turn, n }) {
 		h(
 			"div.what",
 			turn.n ? h(Prompt, { agent, turn, n }) : null,
-			turn.error &&
-				h(
-					"div.copied",
-					h("pre.out.bad", highlighted(faultOf(turn.error))),
-					h(Copy, { text: faultOf(turn.error), what: "the error" }),
-				),
-			turn.says &&
-				h(
-					"div.answer.copied",
-					h(Answer, { text: turn.says }),
-					h(Copy, { text: turn.says, what: "this answer" }),
-				),
+			fault && copied(h("pre.out.bad", highlighted(fault)), "the error", fault),
+			turn.says && copied(h("div.answer", h(Answer, { text: turn.says })), "this answer", turn.says),
 			turn.n && !turn.says && !turn.error && !turn.steps.length
 				? h("p.soft", turn.entries.length < 2 ? "The model has not answered yet." : "The answer is empty.")
 				: null,
@@ -379,68 +333,48 @@ function TurnRow({ agent, turn, n }) {
 
 /** The steps of a turn; of many, some at a time. */
 class Steps extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { most: STEPS };
-	}
-	/** @param {any} props @param {any} now */
+	state = { most: STEPS };
+	/** @param {Props & { turn: Turn, rows: ReturnType<typeof groups> }} props @param {any} now */
 	render({ agent, turn, n, rows, from }, now) {
-		const { byKey } = index(/** @type {Run} */ (state.run));
+		const { byKey } = index(state.run);
 		const shown = rows.slice(from, from + now.most);
 		const rest = rows.length - from - shown.length;
 		return [
 			from > 0 && h("p.soft", `${count(from, "step")} before`),
-			/** @type {any} */ shown.map((/** @type {any} */ { children, step }) =>
+			shown.map(({ children, step }) =>
 				children.length
-					? h(Cards, {
-							key: `c${step}`,
-							agents: children.map((/** @type {any} */ i) => byKey.get(turn.steps[i].child)),
-						})
+					? h(Cards, { key: `c${step}`, agents: children.map((i) => byKey.get(turn.steps[i].child)) })
 					: h(StepRow, { key: step, agent, step: turn.steps[step], turn: n, i: step }),
 			),
 			rest > 0 &&
-				h(
-					"button.more",
-					{ onClick: () => this.setState({ most: now.most + 5 * STEPS }) },
-					`Show more (${count(rest, "step")})`,
-				),
+				more(`Show more (${count(rest, "step")})`, () => this.setState({ most: now.most + 5 * STEPS })),
 		];
 	}
 }
 
 /** Where the time of an agent went. @param {{ agent: Agent }} props */
 function Spent({ agent }) {
-	const span = spanOf(/** @type {Run} */ (state.run));
+	const span = spanOf(state.run);
 	const told = sumsOf(agent, span);
 	const all = told.model + told.tool + told.wait + told.own;
 	if (!all) return null;
-	const parts = /** @type {[string, string, number][]} */ ([
-		["model", "model", told.model],
-		["tool", "tools", told.tool],
-		["wait", "waiting", told.wait],
-		["own", "its own work", told.own],
-	]).filter(([, , us]) => us > all / 200);
+	const parts = SHARES.filter(([kind]) => told[kind] > all / 200);
 	return h(
 		"p.spent",
 		h(
 			"span.bar",
 			{ hush: "true" },
-			parts.map(([kind, , us]) =>
-				h("i", { class: kind, key: kind, style: { width: `${(us / all) * 100}%` } }),
+			parts.map(([kind]) =>
+				h("i", { class: kind, key: kind, style: { width: `${(told[kind] / all) * 100}%` } }),
 			),
 		),
-		parts.map(([kind, word, us]) => h("span", { key: kind, class: kind }, `${word} ${duration(us)}`)),
+		parts.map(([kind, word]) => h("span", { key: kind, class: kind }, `${word} ${duration(told[kind])}`)),
 	);
 }
 
 /** The chosen agent. */
 export class AgentView extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { from: 0, most: TURNS, key: "" };
-	}
+	state = { from: 0, most: TURNS, key: "" };
 	/** @param {any} props @param {any} now */
 	static getDerivedStateFromProps(props, now) {
 		const { at } = state;
@@ -450,30 +384,30 @@ export class AgentView extends Component {
 		if (!isNew && inside) return null;
 		return { key: props.agent.key, from: turn >= TURNS ? Math.max(0, turn - 10) : 0, most: TURNS };
 	}
-	/** @param {any} props @param {any} now */
+	/** @param {{ run: Run, agent: Agent }} props @param {any} now */
 	render({ run, agent }, now) {
 		const { byKey, children } = index(run);
 		const above = byKey.get(agent.parent ?? "");
-		const asked = agent.turns.filter((/** @type {any} */ turn) => turn.n).length;
+		const asked = agent.turns.filter((turn) => turn.n).length;
 		const fault = faultOf(agent.error);
 		const known = started(agent.turns);
 		const others = (children.get(agent.key) ?? []).filter((child) => !known.has(child.key));
 		const turns = agent.turns.slice(now.from, now.from + now.most);
 		const rest = agent.turns.length - now.from - turns.length;
-		const gone =
-			!["read", "none"].includes(agent.log_state) &&
-			`its log is ${agent.log_state === "foreign" ? "another run's" : agent.log_state}`;
-		const spent = plain(agent.own_usage.spent);
+		const gone = unreadOf(agent);
+		const spent = plain(agent.own_spent);
+		const limits = Object.entries(agent.narrowed).map(
+			([name, value]) =>
+				`${number(value)} ${name === "timeout_seconds" ? "s" : words(name).replace("max ", "")}`,
+		);
 		const facts = [
 			timeOf(agent),
 			agent.own_usage.requests || asked ? spent : "",
-			agent.below && plain(agent.usage.spent) !== spent
-				? `with its subagents ${plain(agent.usage.spent)}`
-				: "",
+			agent.below && plain(agent.spent) !== spent ? `with its subagents ${plain(agent.spent)}` : "",
 			asked ? count(asked, "turn") : "",
 			agent.models.join(", "),
 		].filter(Boolean);
-		const last = agent.turns.findLast((/** @type {any} */ turn) => turn.says)?.says;
+		const last = agent.turns.findLast((turn) => turn.says)?.says;
 		const isShort = agent.turns.length < 2 && last === agent.answered;
 		return h(
 			"main.agent",
@@ -481,16 +415,9 @@ export class AgentView extends Component {
 			h(
 				"div.row.title",
 				h("h2", highlighted(nameOf(agent))),
-				h(Status, { status: agent.status, word: agent.standing }),
+				h(Status, { status: agent.status }),
 				above &&
-					h(
-						"a.small",
-						{
-							href: `#agent=${encodeURIComponent(above.key)}`,
-							onClick: (e) => (e.preventDefault(), go(above.key)),
-						},
-						`${agent.tool ? `${agent.tool} of` : "asked by"} ${nameOf(above)}`,
-					),
+					linked(above, "a.small", [`${agent.tool ? `${agent.tool} of` : "asked by"} ${nameOf(above)}`]),
 				agent.how &&
 					h(
 						"span.soft.small",
@@ -501,7 +428,9 @@ export class AgentView extends Component {
 				agent.log &&
 					h(
 						"button.small",
-						{ onClick: () => set({ at: { log: agent.log, seq: agent.seq ?? 0, tab: "entries" } }, true) },
+						{
+							onClick: () => set({ at: { log: agent.log ?? "", seq: agent.seq ?? 0, tab: "entries" } }, true),
+						},
 						h(Icon, { name: "log" }),
 						"Log",
 					),
@@ -509,10 +438,10 @@ export class AgentView extends Component {
 			h(
 				"p.facts",
 				facts.map((fact, key) => h("span", { key }, fact)),
-				agent.limits && h("span.soft", `limits: ${agent.limits}`),
+				limits.length > 0 && h("span.soft", `limits: ${limits.join(", ")}`),
 			),
 			h(Spent, { agent }),
-			[gone, ...agent.notable]
+			[gone, ...Object.values(agent.notable)]
 				.filter(Boolean)
 				.map((note, key) => h("p.note", { key, class: gone === note ? "bad" : "warn" }, note)),
 			fault &&
@@ -539,21 +468,24 @@ export class AgentView extends Component {
 				!asked &&
 				!agent.turns.length &&
 				!others.length &&
-				h("p.none", agent.status === "rejected" ? "It was never started." : "It has done nothing yet."),
-			now.from > 0 &&
 				h(
-					"button.more",
-					{ onClick: () => this.setState({ from: Math.max(0, now.from - TURNS), most: now.most + TURNS }) },
-					`Show earlier (${count(now.from, "turn")})`,
+					"p.none",
+					agent.status === "rejected"
+						? "It was never started."
+						: agent.standing
+							? "It has done nothing yet."
+							: "It made no call.",
 				),
-			turns.map((/** @type {any} */ turn, /** @type {any} */ i) =>
+			now.from > 0 &&
+				more(`Show earlier (${count(now.from, "turn")})`, () =>
+					this.setState({ from: Math.max(0, now.from - TURNS), most: now.most + TURNS }),
+				),
+			turns.map((turn, i) =>
 				h(TurnRow, { key: `${agent.key} ${now.from + i}`, agent, turn, n: now.from + i }),
 			),
 			rest > 0 &&
-				h(
-					"button.more",
-					{ onClick: () => this.setState({ most: now.most + 2 * TURNS }) },
-					`Show what follows (${count(rest, "turn")})`,
+				more(`Show what follows (${count(rest, "turn")})`, () =>
+					this.setState({ most: now.most + 2 * TURNS }),
 				),
 			others.length > 0 && h(Cards, { agents: others }),
 		);

@@ -1,12 +1,12 @@
 /** The page: what it shows, the keys, the check of its logs, and what comes while a run grows. */
 import { render } from "./vendor/preact.js";
 import { check } from "./check.js";
-import { Store, unpack } from "./data.js";
+import { Store, whole } from "./data.js";
 import { DifferencePage } from "./difference.js";
 import { h } from "./dom.js";
 import { Drawer, toCause } from "./log.js";
-import { NO_QUERY, apply, failures, outline, placed } from "./model.js";
-import { RunPage, agentOf, cycle, hits, reveal, showChecked } from "./run.js";
+import { NO_QUERY, apply, failures, nextOf, outline, placed } from "./model.js";
+import { RunPage, agentOf, agentsOf, cycle, help, hits, reveal, showChecked } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { onChange, set, state } from "./store.js";
 
@@ -62,36 +62,30 @@ function App() {
 	return [skip, h(Page, { run, fault, drawer: h(Drawer, {}), key: "page" }), h(Help, { key: "help" })];
 }
 
-/** Go to the next of what is red. @param {number} by */
-function fault(by) {
-	const run = /** @type {Run} */ (state.run);
-	const bad = failures(run);
-	if (!bad.length) return;
-	const agent = agentOf(run).key;
-	const { turn, step } = state.at;
-	const now = bad.findLastIndex((each) => each.agent === agent && each.turn === turn && each.step === step);
-	// Where nothing red is chosen, the first one of this agent is near.
-	const near = bad.findIndex((each) => each.agent === agent);
-	const next =
-		now >= 0 ? (now + by + bad.length) % bad.length : near >= 0 ? near : by > 0 ? 0 : bad.length - 1;
-	set({ at: { view: "", ...bad[next] } }, true);
+/** Go to the next of some places. @param {Spot[]} places @param {number} by */
+function next(places, by) {
+	const agent = agentOf(state.run).key;
+	const to = nextOf(places, { ...state.at, agent }, by);
+	if (!to) return;
+	set({ at: { view: "", ...to } }, true);
 	reveal();
 }
 
+/** Go to the next of what is red. @param {number} by */
+const fault = (by) => next(failures(state.run), by);
+
 /** Go to the next place that was found. @param {number} by */
 function place(by) {
-	const found = hits(/** @type {Run} */ (state.run));
-	if (!found?.length) return;
-	const { agent, turn, step } = state.at;
-	const now = found.findIndex((hit) => hit.agent.key === agent && hit.turn === turn && hit.step === step);
-	const next = found[now < 0 ? 0 : (now + by + found.length) % found.length];
-	set({ at: { agent: next.agent.key, turn: next.turn, step: next.step } }, true);
-	reveal();
+	const found = hits(state.run) ?? [];
+	next(
+		found.map(({ agent, turn, step }) => ({ agent: agent.key, turn, step })),
+		by,
+	);
 }
 
 /** @param {number} by */
 function move(by) {
-	const run = /** @type {Run} */ (state.run);
+	const { run } = state;
 	const { log, seq, view, cause } = state.at;
 	if (log) {
 		const to = (seq ?? 0) + by;
@@ -99,15 +93,14 @@ function move(by) {
 	} else if (view === "difference")
 		set({ at: { cause: Math.min((run.diff?.causes.length ?? 1) - 1, Math.max(0, cause + by)) } });
 	else {
-		const found = hits(run);
-		const rows = outline(run, new Set(), found && new Set(found.map((hit) => hit.agent.key)));
+		const rows = outline(run, new Set(), agentsOf(hits(run)));
 		const to = rows[rows.indexOf(agentOf(run)) + by];
 		if (to) set({ at: { agent: to.key, turn: null, step: null } });
 	}
 }
 
 function openLog() {
-	const run = /** @type {Run} */ (state.run);
+	const { run } = state;
 	const agent = agentOf(run);
 	const { turn, step } = state.at;
 	const chosen = turn === null ? null : step === null ? agent.turns[turn] : agent.turns[turn]?.steps[step];
@@ -142,7 +135,7 @@ const ACTS = {
 	c: toCause,
 	d: difference,
 	t: cycle,
-	"?": () => /** @type {any} */ (document.querySelector("dialog.help"))?.showModal(),
+	"?": help,
 	Escape: escape,
 };
 
@@ -171,7 +164,7 @@ function route() {
 addEventListener("hashchange", route);
 addEventListener("popstate", route);
 
-// --- what is read ----------------------------------------------------------------------------
+// --- what is read
 
 let shown = 0;
 /** @param {any} now */
@@ -248,12 +241,7 @@ async function boot() {
 	/** @type {any} */
 	let given = {};
 	if (block?.getAttribute("type") === "application/json") given = JSON.parse(block.textContent ?? "{}");
-	else if (block) {
-		/** @type {any[]} */
-		const parts = [];
-		await unpack([block], (part) => parts.push(part));
-		given = JSON.parse(await new Blob(parts).text());
-	}
+	else if (block) given = JSON.parse((await (await whole("#page", false))?.text()) ?? "{}");
 	state.given = given.live ? given : {};
 	root.replaceChildren();
 	onChange(() => render(h(App, {}), root));

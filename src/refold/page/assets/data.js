@@ -51,6 +51,13 @@ export class Log {
 	text(seq) {
 		return this.rows ? "" : decoder.decode(this.line(seq));
 	}
+	/** The number of the entry that ended the call of entry `seq`; of one without an end, its own.
+	 * @param {number} seq */
+	endOf(seq) {
+		const call = this.entry(seq)?.call;
+		for (let at = seq + 1; call && at < this.lines; at++) if (this.entry(at)?.call === call) return at;
+		return seq;
+	}
 	/** The entry; of a line that is none, what can be said. @param {number} seq @returns {Entry | null} */
 	entry(seq) {
 		if (!(seq >= 0 && seq < this.lines)) return null;
@@ -155,14 +162,9 @@ export class Store {
 		if (known) return known;
 		const reading = this.ask
 			? fetch(this.ask("part", { name })).then((reply) => (reply.ok ? reply.json() : {}))
-			: read.then(async () => {
-					const blocks = [...document.querySelectorAll(`script[data-part="${name}"]`)];
-					if (!blocks.length) return {};
-					/** @type {any[]} */
-					const parts = [];
-					await unpack(blocks, (bytes) => parts.push(bytes), true);
-					return JSON.parse(await new Blob(parts).text());
-				});
+			: read
+					.then(() => whole(`script[data-part="${name}"]`))
+					.then(async (part) => JSON.parse((await part?.text()) ?? "{}"));
 		this.parts.set(name, reading);
 		return reading;
 	}
@@ -184,18 +186,24 @@ export class Store {
 			return reply.ok ? new Uint8Array(await reply.arrayBuffer()) : null;
 		}
 		await read;
-		const blocks = [...document.querySelectorAll(`script[data-blob="${digest}"]`)];
-		/** @type {any[]} */
-		const parts = [];
-		if (!blocks.length) return null;
-		await unpack(blocks, (part) => parts.push(part), true);
-		return new Uint8Array(await new Blob(parts).arrayBuffer());
+		const found = await whole(`script[data-blob="${digest}"]`);
+		return found && new Uint8Array(await found.arrayBuffer());
 	}
+}
+
+/** What some elements hold, unpacked; nothing if there are none. @param {string} selector */
+export async function whole(selector, keep = true) {
+	const blocks = [...document.querySelectorAll(selector)];
+	if (!blocks.length) return null;
+	/** @type {any[]} */
+	const parts = [];
+	await unpack(blocks, (bytes) => parts.push(bytes), keep);
+	return new Blob(parts);
 }
 
 /** Decode base64 and gzip, an element at a time.
  * @param {Element[]} blocks @param {(bytes: Uint8Array) => void} take */
-export async function unpack(blocks, take, keep = false) {
+async function unpack(blocks, take, keep = false) {
 	/** @type {ReadableStream<any>} */
 	const packed = new ReadableStream(
 		{
@@ -224,7 +232,7 @@ export async function unpack(blocks, take, keep = false) {
 	}
 }
 
-// --- entries in words ------------------------------------------------------------------------
+// --- entries in words
 
 /** @param {any} of @param {any} value */
 const ending = (of, value) => short(of.error ? faultOf(of.error) : value);
@@ -286,7 +294,7 @@ export function statusOf(e) {
 	);
 }
 
-// --- causes and states -----------------------------------------------------------------------
+// --- causes and states
 
 /** How, log and seq of what led to an entry first. @param {any} links @param {string} log @param {number} seq */
 export function causeOf(links, log, seq) {

@@ -23,6 +23,7 @@ export function h(type, props, ...children) {
 		given[key] = typeof value === "string" ? visible(value) : value;
 	}
 	if (tag === "button") given.type = "button";
+	if (tag === "pre" || classes[0] === "text") given.tabindex = "0"; // it scrolls
 	given.class = [...classes, given.class].filter(Boolean).join(" ") || undefined;
 	return made(tag, given, ...inside);
 }
@@ -44,16 +45,12 @@ const ITEMS = { listbox: "option", tree: "treeitem", list: "listitem" };
 /** A list of rows of one height, of which only what is seen is drawn; elements are used again.
  * `count`, `row(i)`, `height`, `label`; `active` is kept in view; `choose(i)` is called by keys and clicks. */
 export class List extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { top: 0, seen: 600, all: false };
-		this.isWaiting = false;
-		/** Rows that were made since the properties changed, by number. @type {Map<number, any>} */
-		this.made = new Map();
-		this.print = () => (this.made.clear(), this.setState({ all: true }));
-		this.printed = () => (this.made.clear(), this.setState({ all: false }));
-	}
+	state = { top: 0, seen: 600, all: false };
+	isWaiting = false;
+	/** Rows that were made since the properties changed, by number. @type {Map<number, any>} */
+	made = new Map();
+	print = () => (this.made.clear(), this.setState({ all: true }));
+	printed = () => (this.made.clear(), this.setState({ all: false }));
 	componentDidMount() {
 		this.watch = new ResizeObserver(() => this.look());
 		this.watch.observe(this.base);

@@ -2,19 +2,14 @@
 import { Component } from "./vendor/preact.js";
 import { causeOf, ledTo, stateAt, statusOf, summary } from "./data.js";
 import { List, h, pause } from "./dom.js";
-import { isAsked, isBad, placed } from "./model.js";
-import { Copy, Folded, Icon, Large, Status, Value } from "./parts.js";
+import { isBad, textOf } from "./model.js";
+import { Changes, Choice, Copy, Folded, Large, Status, Table, Tool, Value, copied, more } from "./parts.js";
 import { logName } from "./run.js";
 import { set, state } from "./store.js";
-import { count, duration, number, short } from "./words.js";
-
-const LEFT = "Content was left out of this page.";
+import { count, duration, number, quoted, short } from "./words.js";
 
 /** @param {string} log @param {number} seq */
-const hashTo = (log, seq) => `${location.search || "?"}#log=${encodeURIComponent(log)}&seq=${seq}`;
-
-/** @param {string} log @param {number} seq */
-export function openEntry(log, seq, tab = state.at.tab === "state" ? "state" : "") {
+function openEntry(log, seq, tab = state.at.tab === "state" ? "state" : "") {
 	set({ at: { log, seq, tab } }, true);
 }
 
@@ -32,45 +27,50 @@ function EntryLink({ how, log, seq, since }) {
 		h(
 			"a",
 			{
-				href: hashTo(log, seq),
+				// With a search: a link to `#` alone counts as one that skips.
+				href: `${location.search || "?"}#log=${encodeURIComponent(log)}&seq=${seq}`,
 				onClick: (event) => (event.preventDefault(), openEntry(log, seq, "")),
 			},
 			h("span.how", how),
-			h(
-				"span.kind",
-				`${log === state.at.log ? "" : `${logName(/** @type {Run} */ (run), log)} `}${seq} ${e?.kind ?? "…"}`,
-			),
+			h("span.kind", `${log === state.at.log ? "" : `${logName(run, log)} `}${seq} ${e?.kind ?? "…"}`),
 			h("span.soft", offset(at), before ? `, ${duration(Math.abs(before))} before` : ""),
 		),
 		h("span.what", e ? short(summary(e), 160) : ""),
 	);
 }
 
-/** What led to an entry, and what it led to. */
-class Causes extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { links: null, most: 8 };
-	}
+/** What is read of the page when it is looked at. */
+class Part extends Component {
+	state = { read: /** @type {any} */ (null), most: 8 };
+	/** @param {any} _props @param {any} _now @returns {any} */
+	draw(_props, _now) {}
 	componentDidMount() {
-		state.store.part("links").then((/** @type {any} */ links) => this.setState({ links }));
+		this.look();
 	}
 	componentDidUpdate() {
-		state.store
-			.part("links")
-			.then((/** @type {any} */ links) => links !== this.state.links && this.setState({ links }));
+		this.look();
+	}
+	async look() {
+		const read = await state.store.part(this.props.name);
+		if (read !== this.state.read) this.setState({ read });
 	}
 	/** @param {any} props @param {any} now */
-	render({ log, seq, entry }, now) {
-		if (!now.links) return h("p.soft", "reading …");
-		const links = now.links[log] ? now.links : (now.links.other ?? {});
+	render(props, now) {
+		return now.read ? this.draw(props, now) : h("p.soft", "reading …");
+	}
+}
+
+/** What led to an entry, and what it led to. */
+class Causes extends Part {
+	/** @param {any} props @param {any} now */
+	draw({ log, seq, entry }, now) {
+		const links = now.read[log] ? now.read : (now.read.other ?? {});
 		if (!links[log])
 			return h("p.soft", "The causes are not on this page: ", h("code", `refold why LOG ${seq}`));
 		const chain = [];
 		/** @param {string} at */
 		const beside = (at, since = undefined) =>
-			/** @type {any} */ /** @type {any} */ (links.beside?.[at] ?? []).map((/** @type {any} */ [how, l, s]) =>
+			(links.beside?.[at] ?? []).map((/** @type {[string, string, number]} */ [how, l, s]) =>
 				h(EntryLink, { key: `${at}${how}${l}${s}`, how: `also ${how}`, log: l, seq: s, since }),
 			);
 		chain.push(beside(`${log}:${seq}`));
@@ -98,11 +98,7 @@ class Causes extends Component {
 							(next[1]
 								? h(
 										"li",
-										h(
-											"button.more",
-											{ onClick: () => this.setState({ most: now.most + 20 }) },
-											"Further back",
-										),
+										more("Further back", () => this.setState({ most: now.most + 20 })),
 									)
 								: h("li.soft", `${next[0]}: in the log of its parent, which is not in this page`)),
 					)
@@ -121,25 +117,11 @@ class Causes extends Component {
 }
 
 /** The state after an entry, and what the entry changed of it. */
-class States extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { states: null };
-	}
-	componentDidMount() {
-		state.store.part("states").then((/** @type {any} */ states) => this.setState({ states }));
-	}
-	componentDidUpdate() {
-		state.store
-			.part("states")
-			.then((/** @type {any} */ states) => states !== this.state.states && this.setState({ states }));
-	}
+class States extends Part {
 	/** @param {any} props @param {any} now */
-	render({ log, seq }, now) {
-		if (!now.states) return h("p.soft", "reading …");
-		const rows = now.states[log];
-		const ask = `refold show ${state.store.logs.get(log)?.facts.name ?? "LOG"} --at ${seq}`;
+	draw({ log, seq }, now) {
+		const rows = now.read[log];
+		const ask = `refold show ${quoted(state.store.logs.get(log).facts.name)} --at ${seq}`;
 		if (!rows || seq >= rows.length)
 			return h(
 				"p.soft",
@@ -153,32 +135,11 @@ class States extends Component {
 		return [
 			h("h3", changed.length ? "What changed" : "Nothing changed"),
 			changed.length > 0 &&
-				h(
-					"div.wide",
-					{ tabindex: "0" },
-					h(
-						"table",
-						h(
-							"thead",
-							h(
-								"tr",
-								["Where", "Before", "After"].map((name) => h("th", { scope: "col", key: name }, name)),
-							),
-						),
-						h(
-							"tbody",
-							changed.map(([name, now]) =>
-								h(
-									"tr",
-									{ key: name },
-									h("th", { scope: "row" }, name),
-									h("td", value(before.get(name))),
-									h("td", value(now)),
-								),
-							),
-						),
-					),
-				),
+				h(Table, {
+					key: `changed ${seq}`,
+					heads: ["Where", "Before", "After"],
+					rows: changed.map(([name, now]) => [name, value(before.get(name)), value(now)]),
+				}),
 			h("h3", "The state after it"),
 			h("div.states", { key: seq }, h(Value, { value: Object.fromEntries(after), open: 1 })),
 		];
@@ -221,38 +182,24 @@ function EntryView({ log, seq, tab }) {
 		h(
 			"p.facts.soft",
 			{ key: "facts" },
-			h("span", `${logName(/** @type {Run} */ (run), log.id)}, entry ${seq}`),
+			h("span", `${logName(run, log.id)}, entry ${seq}`),
 			e.call ? h("span", `call ${e.call}`) : null,
 			h("span", offset(store.at(e))),
 		),
 		bad.map((each, key) => h("p.alarm", { key }, `Not intact: ${each.what}.`)),
 		tab === "state"
-			? h(States, { log: log.id, seq, key: "state" })
+			? h(States, { name: "states", log: log.id, seq, key: "state" })
 			: h(
 					"div",
 					{ key: `${log.id}:${seq}` },
-					h(
-						"div.copied.data",
-						e.left ? h("p.soft", LEFT) : h(Value, { value: e.data, open: 3 }),
-						e.left ? null : h(Copy, { text: () => JSON.stringify(e.data, null, 1), what: "the data" }),
-					),
-					files.length > 0 &&
-						h(
-							"div",
-							h("h3", "Files"),
-							files.map((/** @type {any} */ each, /** @type {any} */ key) =>
-								h(
-									"div",
-									{ key },
-									h("p.file", each.text),
-									each.diff ? h("pre.out.diff", { tabindex: "0" }, each.diff) : null,
-								),
-							),
-						),
+					e.left
+						? h("p.soft", "Content was left out of this page.")
+						: copied(h("div.data", h(Value, { value: e.data, open: 3 })), "the data", () => textOf(e.data)),
+					files.length > 0 && h("div", h("h3", "Files"), Changes(files)),
 					images(e.data).map((each) =>
 						h(Large, { key: each.$blob, digest: each.$blob, size: each.bytes, only: true }),
 					),
-					h(Causes, { log: log.id, seq, entry: e }),
+					h(Causes, { name: "links", log: log.id, seq, entry: e }),
 					h(
 						"details.raw",
 						h("summary", "Line and hash"),
@@ -265,13 +212,9 @@ function EntryView({ log, seq, tab }) {
 
 /** The entries of one log; of a query, those that hold its text. */
 class Entries extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { found: null, seen: 0, kind: "" };
-		this.scan = 0;
-		this.asked = "";
-	}
+	state = { found: /** @type {number[] | null} */ (null), seen: 0, kind: "" };
+	scan = 0;
+	asked = "";
 	componentDidMount() {
 		this.look();
 	}
@@ -319,29 +262,18 @@ class Entries extends Component {
 		return [
 			h(
 				"div.row.pick",
-				h(
-					"select",
-					{
-						label: "Log",
-						value: log.id,
-						onChange: (e) => set({ at: { log: e.target.value, seq: 0 } }),
-					},
-					[...store.logs.keys()]
-						.slice(0, 5000)
-						.map((id) =>
-							h(
-								"option",
-								{ value: id, key: id, selected: id === log.id },
-								short(logName(/** @type {Run} */ (run), id), 60),
-							),
-						),
-				),
-				h(
-					"select",
-					{ label: "Kind", onChange: (e) => this.setState({ kind: e.target.value }) },
-					h("option", { value: "" }, "All kinds"),
-					(run?.kinds ?? []).map((each) => h("option", { value: `${each}.`, key: each }, each)),
-				),
+				h(Choice, {
+					label: "Log",
+					value: log.id,
+					options: [...store.logs.keys()].slice(0, 5000).map((id) => [id, logName(run, id)]),
+					choose: (id) => set({ at: { log: id, seq: 0 } }),
+				}),
+				h(Choice, {
+					label: "Kind",
+					value: now.kind,
+					options: [["", "All kinds"], ...run.kinds.map((each) => [`${each}.`, each])],
+					choose: (kind) => this.setState({ kind }),
+				}),
 				h(
 					"span.soft",
 					{ role: "status" },
@@ -381,20 +313,17 @@ export function Drawer() {
 	const { store, at } = state;
 	if (!at.log || !store) return null;
 	const log = store.logs.get(at.log);
+	const parent = log?.facts.parent;
 	const close = () => set({ at: { log: "", seq: null, tab: "" } }, true);
 	const seq = at.seq ?? 0;
-	/** @param {any} label @param {any} sign @param {any} to */
-	const step = (label, sign, to) =>
-		h(
-			"button.bare",
-			{
-				label,
-				title: label,
-				disabled: !log || to < 0 || to >= log.lines,
-				onClick: () => set({ at: { seq: to } }),
-			},
+	/** @param {string} title @param {string} sign @param {number} to */
+	const step = (title, sign, to) =>
+		h(Tool, {
+			title,
 			sign,
-		);
+			disabled: !log || to < 0 || to >= log.lines,
+			act: () => set({ at: { seq: to } }),
+		});
 	const tabs = /** @type {[string, string][]} */ ([
 		["", "Entry"],
 		["state", "State"],
@@ -420,22 +349,9 @@ export function Drawer() {
 			h("span.grow"),
 			step("Entry before (k)", "←", seq - 1),
 			step("Entry after (j)", "→", seq + 1),
-			log?.facts.parent
-				? h(
-						"button.bare",
-						{
-							title: "Where it was started",
-							label: "Where it was started",
-							onClick: () => openEntry(log.facts.parent.log, log.facts.parent.seq),
-						},
-						"↥",
-					)
-				: null,
-			h(
-				"button.bare",
-				{ label: "Close (Esc)", title: "Close (Esc)", onClick: close },
-				h(Icon, { name: "cross" }),
-			),
+			parent &&
+				h(Tool, { title: "Where it was started", sign: "↥", act: () => openEntry(parent.log, parent.seq) }),
+			h(Tool, { title: "Close (Esc)", icon: "cross", act: close }),
 		),
 		!log
 			? h("p.none", `There is no log ${short(at.log, 60)} on this page.`)
@@ -457,6 +373,3 @@ export async function toCause() {
 	const cause = own[at.log] && causeOf(own, at.log, at.seq);
 	if (cause?.[1]) openEntry(cause[1], cause[2], "");
 }
-
-/** @param {string} hash */
-export const isPlace = (hash) => Boolean(placed(hash).at.log);

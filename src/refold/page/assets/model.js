@@ -17,24 +17,32 @@ const FINE = new Set([
 /** @param {string} status */
 export const isBad = (status) => !FINE.has(status);
 
-/** @type {WeakMap<object, { byKey: Map<string, Agent>, children: Map<string | null, Agent[]> }>} */
-const indexes = new WeakMap();
+/** What `make` returns for a value that never changes: made once.
+ * @template {object} T @template R @param {(value: T) => R} make @returns {(value: T) => R} */
+export function once(make) {
+	/** @type {WeakMap<T, R>} */
+	const known = new WeakMap();
+	return (value) => {
+		if (!known.has(value)) known.set(value, make(value));
+		return /** @type {R} */ (known.get(value));
+	};
+}
 
-/** The agents of a run by key, and by the agent above. @param {Run} run */
-export function index(run) {
-	let found = indexes.get(run.agents);
-	if (!found) {
-		found = { byKey: new Map(), children: new Map() };
-		for (const agent of run.agents) {
-			found.byKey.set(agent.key, agent);
-			const beside = found.children.get(agent.parent) ?? [];
-			beside.push(agent);
-			found.children.set(agent.parent, beside);
-		}
-		indexes.set(run.agents, found);
-	}
+/** Values by a key that several may have. @template K, T
+ * @param {T[]} values @param {(value: T) => K} keyOf @returns {Map<K, T[]>} */
+export function grouped(values, keyOf) {
+	const found = new Map();
+	for (const each of values) if (!found.get(keyOf(each))?.push(each)) found.set(keyOf(each), [each]);
 	return found;
 }
+
+const indexed = once((/** @type {Agent[]} */ agents) => ({
+	byKey: new Map(agents.map((agent) => [agent.key, agent])),
+	children: grouped(agents, (agent) => agent.parent),
+}));
+
+/** The agents of a run by key, and by the agent above. @param {Run} run */
+export const index = (run) => indexed(run.agents);
 
 /** @param {Agent | null | undefined} agent */
 export const nameOf = (agent) =>
@@ -56,6 +64,10 @@ export function areParallel(agents) {
 	);
 }
 
+/** Why not all of an agent's log can be read; empty if it can. @param {Agent} agent */
+export const unreadOf = ({ log_state: state }) =>
+	state === "read" || state === "none" ? "" : `its log is ${state === "foreign" ? "another run's" : state}`;
+
 /** How many calls and requests of an agent failed. @param {Agent} agent */
 export const failedIn = (agent) =>
 	agent.tools.reduce((n, use) => n + use.failed, 0) +
@@ -65,8 +77,9 @@ export const failedIn = (agent) =>
 export const isRed = (agent) => isBad(agent.status) || failedIn(agent) > 0;
 
 /** Every place that is red, in the order of the agents: an agent, a turn, or a step of it.
- * @param {Run} run @returns {{ agent: string, turn: number | null, step: number | null }[]} */
+ * @param {Run} run */
 export function failures(run) {
+	/** @type {Spot[]} */
 	const found = [];
 	for (const agent of run.agents) {
 		if (isBad(agent.status)) found.push({ agent: agent.key, turn: null, step: null });
@@ -80,22 +93,40 @@ export function failures(run) {
 	return found;
 }
 
-/** What a step was asked, as one text: the member that says most stands alone. @param {any} about */
-export function aboutOf(about) {
-	if (about === null || about === undefined) return "";
-	if (typeof about !== "object") return String(about);
-	const names = ["command", "file_path", "path", "pattern", "url", "query", "description"];
+/** The next of some places; if none is chosen, the first one of this agent, or of all.
+ * @param {Spot[]} places @param {Spot} at @param {number} by */
+export function nextOf(places, at, by) {
+	const isHere = places.map(
+		({ agent, turn, step }) => agent === at.agent && turn === at.turn && step === at.step,
+	);
+	const now = by > 0 ? isHere.lastIndexOf(true) : isHere.indexOf(true);
+	const near = places.findIndex(({ agent }) => agent === at.agent);
+	const to = now >= 0 ? now + by : near >= 0 ? near : by > 0 ? 0 : -1;
+	return places.at(to % places.length);
+}
+
+/** What a step was asked, as one text: the member that says most stands alone. @param {Step} step */
+export function aboutOf({ kind, about }) {
+	if (about === null || typeof about !== "object") return String(about ?? "");
+	if (kind === "limit") return `${about.limit}: ${about.observed} of ${about.allowed}`;
+	const names = [
+		"command",
+		"file_path",
+		"path",
+		"pattern",
+		"url",
+		"query",
+		"question",
+		"text",
+		"description",
+	];
 	const said = names.map((name) => about[name]).find((each) => typeof each === "string");
 	return said ?? brief(about, 2000);
 }
 
 /** Whole values as text, to copy and to search. @param {any} value */
 export const textOf = (value) =>
-	typeof value === "string"
-		? value
-		: value === null || value === undefined
-			? ""
-			: JSON.stringify(value, null, 1);
+	typeof value === "string" ? value : value === null ? "" : (JSON.stringify(value, null, 1) ?? "");
 
 /** The messages of the prompt at a turn, in their places: kept, added and dropped.
  * @param {Agent} agent @param {number} at @returns {{ how: string, message: Message }[]} */
@@ -129,7 +160,7 @@ export function prompt(agent, at) {
 	return [];
 }
 
-// --- the query -------------------------------------------------------------------------------
+// --- the query
 
 /** @param {Query} query */
 export const isAsked = (query) => Object.values(query).some(Boolean);
@@ -165,7 +196,7 @@ export function search(run, query) {
 			agent.tool,
 			fault,
 			agent.standing,
-			...agent.notable,
+			...Object.values(agent.notable),
 			...agent.models,
 		];
 		if (isWhole && agentFits && (text || query.status || !query.files)) {
@@ -192,13 +223,12 @@ export function search(run, query) {
 				if (query.tool && step.name !== query.tool) return;
 				if (query.status && !hasStatus(query.status, step.status)) return;
 				// What a subagent was told and answered is found in the subagent.
-				const child = step.child && byKey.has(step.child);
-				if (child && !query.tool) return;
+				if (byKey.has(step.child) && !query.tool) return;
 				const about = textOf(step.about);
 				const gave = faultOf(step.error) || step.result;
 				if (query.files && !query.tool && !about.includes(query.files)) return;
 				if (!text && !query.tool && !query.status && !query.files) return;
-				if (holds(about)) add(step.name, text ? about : aboutOf(step.about), n, i, step.status);
+				if (holds(about)) add(step.name, text ? about : aboutOf(step), n, i, step.status);
 				else if (holds(gave) || holds(step.name)) add(step.name, gave, n, i, step.status);
 			});
 		});
@@ -245,52 +275,28 @@ export function outline(run, folded, only = null) {
 	return rows;
 }
 
-// --- time ------------------------------------------------------------------------------------
+// --- time
 
 /** Of steps that take time. @type {Record<string, string>} */
 const KINDS = { tool: "tool", child: "wait", input: "wait", timer: "wait", limit: "limit", aside: "model" };
 
-/** @type {WeakMap<object, Bar[]>} */
-const drawn = new WeakMap();
-
-/** What an agent did, as bars in the order of their beginning. @param {Agent} agent */
-export function bars(agent) {
-	const known = drawn.get(agent.turns);
-	if (known) return known;
+const drawn = once((/** @type {Turn[]} */ turns) => {
 	/** @type {Bar[]} */
 	const found = [];
-	agent.turns.forEach((turn, n) => {
-		if (turn.interval[0] !== null) {
-			const status = turn.error ? "error" : turn.status;
-			found.push({
-				kind: "model",
-				name: turn.model,
-				from: turn.interval[0],
-				to: turn.interval[1],
-				status,
-				turn: n,
-				step: null,
-			});
-		}
-		turn.steps.forEach((step, i) => {
-			if (step.interval[0] === null || !(step.kind in KINDS)) return;
-			const kind = step.child ? "wait" : KINDS[step.kind];
-			const status = step.child ? "" : step.status;
-			found.push({
-				kind,
-				name: step.name,
-				from: step.interval[0],
-				to: step.interval[1],
-				status,
-				turn: n,
-				step: i,
-			});
+	turns.forEach((turn, n) => {
+		/** @param {string} kind @param {string} name @param {Interval} interval @param {string} status */
+		const add = (kind, name, [from, to], status, step = /** @type {number | null} */ (null)) =>
+			found.push({ kind, name, from, to, status, turn: n, step });
+		if (turn.n) add("model", turn.model, turn.interval, turn.error ? "error" : turn.status);
+		turn.steps.forEach(({ kind, name, child, interval, status }, i) => {
+			if (kind in KINDS) add(child ? "wait" : KINDS[kind], name, interval, child ? "" : status, i);
 		});
 	});
-	found.sort((a, b) => a.from - b.from);
-	drawn.set(agent.turns, found);
-	return found;
-}
+	return found.sort((a, b) => a.from - b.from);
+});
+
+/** What an agent did, as bars in the order of their beginning. @param {Agent} agent */
+export const bars = (agent) => drawn(agent.turns);
 
 /** When an agent began and ended; one that has no end lasts to the end of the run.
  * @param {Agent} agent @param {number} span @returns {[number, number] | null} */
@@ -301,19 +307,12 @@ export function lifeOf(agent, span) {
 	return [from, Math.max(from, last)];
 }
 
-/** @type {WeakMap<object, number>} */
-const spans = new WeakMap();
+const spanned = once((/** @type {Agent[]} */ agents) =>
+	agents.reduce((span, { interval: [from, to] }) => Math.max(span, from ?? 0, to ?? 0), 1),
+);
 
 /** The last moment of a run. @param {Run} run */
-export function spanOf(run) {
-	let span = spans.get(run.agents);
-	if (span === undefined) {
-		span = 1;
-		for (const agent of run.agents) span = Math.max(span, agent.interval[0] ?? 0, agent.interval[1] ?? 0);
-		spans.set(run.agents, span);
-	}
-	return span;
-}
+export const spanOf = (run) => spanned(run.agents);
 
 /** How long at least one of some intervals lasts, within two moments.
  * @param {[number, number][]} intervals @param {number} from @param {number} to */
@@ -376,17 +375,6 @@ export function sums(agents, span, from = 0, to = span) {
 	return found;
 }
 
-/** What `make` returns for a value that never changes: made once.
- * @template {object} T @template R @param {(value: T) => R} make @returns {(value: T) => R} */
-export function once(make) {
-	/** @type {WeakMap<T, R>} */
-	const known = new WeakMap();
-	return (value) => {
-		if (!known.has(value)) known.set(value, make(value));
-		return /** @type {R} */ (known.get(value));
-	};
-}
-
 /** The agents that the steps of some turns started. */
 export const started = once(
 	(/** @type {Turn[]} */ turns) => new Set(turns.flatMap((turn) => turn.steps.map((step) => step.child))),
@@ -407,7 +395,7 @@ export function groups(steps, isKnown) {
 	/** @type {{ children: number[], step: number }[]} */
 	const found = [];
 	steps.forEach((step, i) => {
-		const isChild = step.child !== null && isKnown(step.child);
+		const isChild = isKnown(step.child);
 		const last = found.at(-1);
 		if (isChild && last?.children.length) last.children.push(i);
 		else found.push({ children: isChild ? [i] : [], step: i });
@@ -415,7 +403,7 @@ export function groups(steps, isKnown) {
 	return found;
 }
 
-// --- what changes ----------------------------------------------------------------------------
+// --- what changes
 
 /** The value after a patch: `{"=": value}`, or of an object or a list `{"~": {member: patch}, "n": length}`.
  * What did not change is the same object as before. @param {any} value @param {any} patch @returns {any} */
@@ -431,7 +419,7 @@ export function apply(value, patch) {
 	return made;
 }
 
-// --- the address -----------------------------------------------------------------------------
+// --- the address
 
 /** @type {Query} */
 export const NO_QUERY = { text: "", status: "", tool: "", agent: "", files: "" };

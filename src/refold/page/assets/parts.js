@@ -2,23 +2,23 @@
 import { Component } from "./vendor/preact.js";
 import { lexer } from "./vendor/marked.js";
 import { h } from "./dom.js";
-import { isBad } from "./model.js";
-import { state } from "./store.js";
-import { brief, count, number, short, split, words } from "./words.js";
+import { isBad, isRed } from "./model.js";
+import { set, state } from "./store.js";
+import { brief, count, fileText, number, short, split, words } from "./words.js";
 
 const PATHS = {
-	check: "M3 8.5l3.2 3L13 4.500",
+	check: "M3 8.5l3.2 3L13 4.5",
 	cross: "M4 4l8 8M12 4l-8 8",
-	clock: "M8 4.500V8l2.500 1.500M8 14A6 6 0 108 2a6 6 0 000 12",
-	ask: "M6 6a2 2 0 113 1.700c-.7.4-1 .8-1 1.600M8 12v.2",
-	broken: "M2 8h3.500l1.500-3 2 6L10.500 8H14",
+	clock: "M8 4.5V8l2.5 1.5M8 14A6 6 0 108 2a6 6 0 000 12",
+	ask: "M6 6a2 2 0 113 1.7c-.7.4-1 .8-1 1.6M8 12v.2",
+	broken: "M2 8h3.5l1.5-3 2 6L10.5 8H14",
 	dots: "M4 8h.1M8 8h.1M12 8h.1",
-	agent: "M8 3v2M4 5h8v7H4zM6.500 8v1M9.500 8v1",
+	agent: "M8 3v2M4 5h8v7H4zM6.5 8v1M9.5 8v1",
 	copy: "M6 6h7v7H6zM3 10V3h7",
-	link: "M7 9a2.500 2.500 0 003.500 0l2-2A2.500 2.500 0 009 3.500l-.7.7M9 7a2.500 2.500 0 00-3.500 0l-2 2A2.500 2.500 0 007 12.500l.7-.7",
+	link: "M7 9a2.5 2.5 0 003.5 0l2-2A2.5 2.5 0 009 3.5l-.7.7M9 7a2.5 2.5 0 00-3.5 0l-2 2A2.5 2.5 0 007 12.5l.7-.7",
 	right: "M6 4l4 4-4 4",
 	log: "M3 4h10M3 8h10M3 12h6",
-	shield: "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4zM5.700 8l1.600 1.600L10.500 6.500",
+	shield: "M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4zM5.7 8l1.6 1.6L10.5 6.5",
 	theme: "M8 2a6 6 0 100 12A6 6 0 008 2zM8 2v12",
 	key: "M2 4h12v8H2zM5 7h.1M8 7h.1M11 7h.1M5 10h6",
 };
@@ -46,13 +46,13 @@ export const tone = (status) =>
 				? "plain"
 				: "warn";
 
-/** @param {{ status: string, word?: string }} props */
-export const Status = ({ status, word }) =>
+/** @param {{ status: string }} props */
+export const Status = ({ status }) =>
 	h(
 		"span",
-		{ class: `pill ${tone(status)}`, title: word },
+		{ class: `pill ${tone(status)}` },
 		h(Icon, { name: ICONS[status] ?? "cross" }),
-		h("span.cut", word || words(status)),
+		h("span.cut", words(status)),
 	);
 
 /** @param {{ status: string, warn?: boolean }} props */
@@ -64,13 +64,45 @@ export const Sign = ({ status, warn = false }) =>
 		h("span.unseen", words(status)),
 	);
 
+/** How an agent ended; a warning if it completed although something failed. @param {Agent} agent */
+export const Ended = (agent) =>
+	h(Sign, { status: agent.status, warn: agent.status === "completed" && isRed(agent) });
+
+/** A button of an icon alone, or of a sign. @param {Props} props */
+export const Tool = ({ title, icon, sign, act, ...given }) =>
+	h(
+		"button.bare",
+		{ ...given, title, label: title, onClick: (e) => (e.preventDefault(), e.stopPropagation(), act()) },
+		icon ? h(Icon, { name: icon }) : sign,
+	);
+
+/** A button that shows more. @param {string} word @param {() => void} act */
+export const more = (word, act) => h("button.more", { onClick: act }, word);
+
+/** A list of values to choose from, each with its words.
+ * @param {Props & { options: [string, string][], choose: (value: string) => void }} props */
+export const Choice = ({ options, choose, ...given }) =>
+	h(
+		"select",
+		{ ...given, onChange: (e) => choose(e.target.value) },
+		options.map(([value, word]) =>
+			h("option", { value, key: value, selected: value === given.value }, short(word, 60)),
+		),
+	);
+
+/** What is searched. @param {{ label: string }} props */
+export const Searched = ({ label }) =>
+	h("input", {
+		type: "search",
+		placeholder: `${label}  ( / )`,
+		label,
+		value: state.query.text,
+		onInput: (e) => set({ query: { text: e.target.value } }),
+	});
+
 /** A button that copies a text; with `label`, in words. */
 export class Copy extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { done: "" };
-	}
+	state = { done: "" };
 	async copy() {
 		const { text } = this.props;
 		const whole = typeof text === "function" ? await text() : text;
@@ -106,37 +138,64 @@ export class Copy extends Component {
 	}
 }
 
+/** Whether a text has what is searched. @param {string} text */
+export const isFound = (text) =>
+	state.query.text !== "" && text.toLowerCase().includes(state.query.text.toLowerCase());
+
 /** Text with what is searched marked. @param {string} text */
 export const highlighted = (text) =>
 	state.query.text
 		? split(text, state.query.text).map(([part, isHit]) => (isHit ? h("mark", part) : part))
 		: text;
 
+/** What can be copied, with the button for it.
+ * @param {any} shown @param {string} what @param {string | (() => string)} text */
+export const copied = (shown, what, text) => h("div.copied", shown, h(Copy, { text, what }));
+
+/** A diff, its lines marked; of edits, the text that went and the one that came.
+ * @param {string[]} parts */
+export const Diff = (parts) =>
+	h(
+		"pre.out.diff",
+		parts.map((text, key) =>
+			h(
+				text.startsWith("+") ? "ins" : text.startsWith("-") ? "del" : "span",
+				{ key },
+				highlighted(text),
+				"\n",
+			),
+		),
+	);
+
+/** The changes of files that a page has: each in a line, and its diff.
+ * @param {Run["changes"]} changes */
+export const Changes = (changes) =>
+	changes.map((each, key) =>
+		h(
+			"div",
+			{ key },
+			h("p.file", highlighted(fileText(each))),
+			each.diff && Diff(each.diff.slice(0, 50_000).split("\n")),
+		),
+	);
+
 /** A text of any length: what is beyond the fold comes on demand. */
 export class Folded extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { most: props.fold ?? 3000 };
-	}
+	state = { most: this.props.fold ?? 3000 };
 	/** @param {any} props @param {any} now */
 	render({ text, kind = "pre.out" }, now) {
 		const found = state.query.text ? text.toLowerCase().indexOf(state.query.text.toLowerCase()) : -1;
 		const most = Math.max(now.most, found < 0 ? 0 : found + 500);
 		const rest = text.length - most;
 		return [
-			h(kind, { tabindex: "0" }, highlighted(text.slice(0, most))),
+			h(kind, highlighted(text.slice(0, most))),
 			rest > 0 &&
-				h(
-					"button.more",
-					{ onClick: () => this.setState({ most: most + 50_000 }) },
-					`Show more (${number(rest)} characters)`,
-				),
+				more(`Show more (${number(rest)} characters)`, () => this.setState({ most: most + 50_000 })),
 		];
 	}
 }
 
-/** @param {any[]} tokens @returns {any} */
+/** @param {Token[]} tokens @returns {any} */
 const inline = (tokens = []) =>
 	tokens.map((t) => {
 		if (t.type === "strong") return h("strong", inline(t.tokens));
@@ -152,65 +211,38 @@ const inline = (tokens = []) =>
 			: highlighted(t.type === "escape" || t.type === "text" ? t.text : t.raw);
 	});
 
-/** A block; one inside another has the direction of that. @param {any} t @param {string} [dir] @returns {any} */
+/** A block; one inside another has the direction of that. @param {Token} t @param {string} [dir] @returns {any} */
 function block(t, dir) {
+	const inside = (/** @type {Token} */ of) => of.tokens.map((each) => block(each));
 	if (t.type === "space" || t.type === "def") return null;
 	if (t.type === "heading") return h("p.heading", { class: `h${t.depth}`, dir }, inline(t.tokens));
 	if (t.type === "list")
 		return h(
 			t.ordered ? "ol" : "ul",
 			{ start: t.start || undefined, dir },
-			t.items.map((/** @type {any} */ each) =>
-				h(
-					"li",
-					each.tokens.map((/** @type {any} */ one) => block(one)),
-				),
-			),
+			t.items.map((each) => h("li", inside(each))),
 		);
-	if (t.type === "code")
-		return h(
-			"div.code",
-			h("pre.out", { tabindex: "0" }, highlighted(t.text)),
-			h(Copy, { text: t.text, what: "this code" }),
-		);
-	if (t.type === "blockquote")
-		return h(
-			"blockquote",
-			{ dir },
-			t.tokens.map((/** @type {any} */ one) => block(one)),
-		);
+	if (t.type === "code") return copied(h("pre.out", highlighted(t.text)), "this code", t.text);
+	if (t.type === "blockquote") return h("blockquote", { dir }, inside(t));
 	if (t.type === "hr") return h("hr", {});
 	if (t.type === "table") {
-		/** @param {string} tag @param {any} cell */
-		const cells = (tag, cell) => h(tag, tag === "th" ? { scope: "col" } : {}, inline(cell.tokens));
-		return h(
-			"div.wide",
-			{ tabindex: "0" },
-			h(
-				"table",
-				{ dir },
-				h(
-					"thead",
-					h(
-						"tr",
-						t.header.map((/** @type {any} */ cell) => cells("th", cell)),
-					),
-				),
-				h(
-					"tbody",
-					t.rows.map((/** @type {any} */ row) =>
-						h(
-							"tr",
-							row.map((/** @type {any} */ cell) => cells("td", cell)),
-						),
-					),
-				),
-			),
-		);
+		const cells = t.rows.map((row) => row.map((cell) => inline(cell.tokens)));
+		return Table({ dir, heads: t.header.map((cell) => inline(cell.tokens)), rows: cells });
 	}
-	if (t.type === "paragraph") return h("p", { dir }, inline(t.tokens));
-	return t.tokens ? h("p", { dir }, inline(t.tokens)) : h("p", { dir }, highlighted(t.raw ?? ""));
+	return h("p", { dir }, t.tokens ? inline(t.tokens) : highlighted(t.raw));
 }
+
+/** @param {{ heads: any[], rows: any[][], dir?: string }} props */
+export const Table = ({ heads, rows, dir }) =>
+	h(
+		"div.wide",
+		{ tabindex: "0", dir },
+		h(
+			"table",
+			h("thead", h("tr", ...heads.map((head) => h("th", { scope: "col" }, head)))),
+			h("tbody", ...rows.map((row) => h("tr", ...row.map((cell) => h("td", cell))))),
+		),
+	);
 
 const MARKDOWN_MAX = 100_000;
 /** @type {Map<string, any[]>} */
@@ -232,7 +264,7 @@ export function Markdown({ text }) {
 }
 
 /** Bytes, or their base64, as an image where they are one. @param {string | Uint8Array} given */
-export function picture(given) {
+function picture(given) {
 	let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
 	/** @param {number} n */
 	const latin = (n) => String.fromCharCode(...bytes.subarray(0, n));
@@ -258,11 +290,8 @@ export function picture(given) {
 
 /** A large text that lies beside the log: an image where it is one; with `only`, nothing else. */
 export class Large extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { shown: null };
-	}
+	/** @type {{ shown: any }} */
+	state = { shown: null };
 	componentDidMount() {
 		const { digest, size, only } = this.props;
 		/** @param {any} shown */
@@ -285,11 +314,7 @@ export class Large extends Component {
 
 /** JSON as a tree that is built as it is opened: `open` levels at once. */
 export class Value extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { most: 20, isOpen: (props.open ?? 2) > 0 };
-	}
+	state = { most: 20, isOpen: (this.props.open ?? 2) > 0 };
 	/** @param {any} props @param {any} now */
 	render({ value, open = 2 }, now) {
 		if (typeof value === "string") {
@@ -318,10 +343,8 @@ export class Value extends Component {
 						),
 					),
 				keys.length > now.most &&
-					h(
-						"button.more",
-						{ onClick: () => this.setState({ most: now.most + 100 }) },
-						`Show more (${number(keys.length - now.most)})`,
+					more(`Show more (${number(keys.length - now.most)})`, () =>
+						this.setState({ most: now.most + 100 }),
 					),
 			);
 		if (open > 0) return members();

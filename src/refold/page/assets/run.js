@@ -1,12 +1,23 @@
 /** A run on one screen: what happened, who was busy when, who asked whom, and the chosen agent. */
 import { Component } from "./vendor/preact.js";
-import { AgentView, go } from "./agent.js";
+import { AgentView, go, linked } from "./agent.js";
 import { List, h } from "./dom.js";
-import { choices, failedIn, index, isAsked, isRed, nameOf, outline, search, timeOf } from "./model.js";
-import { Copy, Icon, Sign, Status, highlighted } from "./parts.js";
+import {
+	NO_QUERY,
+	choices,
+	failedIn,
+	index,
+	isAsked,
+	isRed,
+	nameOf,
+	outline,
+	search,
+	timeOf,
+} from "./model.js";
+import { Choice, Copy, Diff, Ended, Icon, Searched, Sign, Status, Tool, highlighted } from "./parts.js";
 import { set, state } from "./store.js";
 import { Timeline } from "./timeline.js";
-import { count, duration, number, short, words, cents } from "./words.js";
+import { costOf, count, duration, fileText, number, quoted, short, tokensOf, words } from "./words.js";
 
 /** @type {{ of: any, query: any, found: Hit[] }} */
 let searched = { of: null, query: null, found: [] };
@@ -19,6 +30,9 @@ export function hits(run) {
 		searched = { of: run.agents, query, found: search(run, state.query) };
 	return searched.found;
 }
+
+/** The agents in which something was found. @param {Hit[] | null} found */
+export const agentsOf = (found) => found && new Set(found.map((hit) => hit.agent.key));
 
 /** @param {Run} run */
 export const agentOf = (run) =>
@@ -38,7 +52,7 @@ export function reveal() {
 	);
 }
 
-// --- the head --------------------------------------------------------------------------------
+// --- the head
 
 const NOT_SIGNED =
 	"Anyone who can write the logs can write other intact ones. Only a head that is kept elsewhere can detect that.";
@@ -49,109 +63,102 @@ const GUARANTEES = {
 	matched: "Guarantee “matched”: a command was watched; replay matches its requests.",
 };
 
-/** What the page found of its logs by itself. @param {{ run: Run }} props */
-function VerdictOf({ run }) {
-	const { checked: now, store } = state;
-	const told = run.verdict;
-	/** @param {any} id */
-	const nameOfLog = (id) => short(logName(run, id), 60);
-	const found = [
-		...(now?.problems ?? []),
-		...told.problems.map((/** @type {any} */ p) => ({ ...p, seq: p.line - 1 })),
-	];
-	/** @param {any} p */
-	const where = (p) => `entry ${p.seq} of ${p.name ? short(p.name, 60) : nameOfLog(p.log)}`;
-	const isChecking = !now || now.state === "checking";
-	const isUnable = now?.state === "unable";
-	const open = now?.open.length ? now.open.slice(0, 5).map(nameOfLog) : ["a log"];
-	const isComplete = told.complete && !now?.open.length;
-	const percent = now ? Math.floor((now.done / now.all) * 100) || 0 : 0;
-	const intact =
-    now?.problems.length || !told.intact ? ["bad", `not intact: ${where(found[0] ?? { seq: 0, log: null })}`]
-    : isUnable ? ["warn", "not checked here"]
-    : isChecking ? ["plain", `checking … ${percent} %`]
-    : ["good", told.standing === "running" ? "intact so far" : "intact"]; // prettier-ignore
-	const broke = told.standing === "broke_off" || !told.standing;
-	const how = broke ? `not complete${told.how && `: ${told.how}`}` : words(told.standing);
-	const complete = isComplete ? ["good", "complete"] : ["warn", how];
-	/** @param {any} given @param {any} name */
-	const chip = ([tone, word], name) =>
-		h(
-			"span",
-			{ class: `chip ${tone}`, "data-answer": name },
-			h(Icon, {
-				name: tone === "good" ? "shield" : tone === "bad" ? "cross" : tone === "warn" ? "ask" : "dots",
-			}),
-			h("span.cut", word),
-		);
-	return h(
-		"details.verdict",
-		h("summary", chip(intact, "intact"), chip(complete, "complete")),
-		h(
-			"div.panel",
-			h(
-				"p",
-				isUnable
-					? `Not checked here: ${now.why}. When the page was written: ${told.intact ? "intact" : "not intact"}.`
-					: isChecking
-						? "This page is checking every line of its logs."
-						: `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`,
-			),
-			found.length > 0 &&
-				h(
-					"ul",
-					found
-						.slice(0, 40)
-						.map((p, key) =>
-							h(
-								"li",
-								{ key },
-								p.log === null
-									? short(p.name, 120)
-									: h("a", { href: `#log=${encodeURIComponent(p.log)}&seq=${p.seq}` }, where(p)),
-								`: ${short(p.what, 300)}`,
-							),
-						),
-					found.length > 40 && h("li", `and ${number(found.length - 40)} more`),
-				),
-			h(
-				"p",
-				isComplete
-					? "Complete: every log is sealed, or its parent holds its head."
-					: `Not complete: ${open.join(", ")} has no recorded end.`,
-			),
-			h("p", h("span", { "data-answer": "authentic" }, "Not signed. "), NOT_SIGNED),
-			h("p", { "data-answer": "guarantee" }, GUARANTEES[run.guarantee]),
-			h(
-				"p",
-				"Head of the root: ",
-				h("code.head", run.logs[0].head || "–"),
-				h(Copy, { text: run.logs[0].head, what: "the head" }),
-			),
-		),
-	);
-}
+/** @type {Component | null} */
+let badge = null;
 
-/** @type {Set<Component>} */
-const verdicts = new Set();
-
-/** Show how far the check of the logs has come. @param {any} checked */
+/** Show how far the check of the logs has come. @param {Checked} checked */
 export function showChecked(checked) {
 	state.checked = checked;
-	for (const each of verdicts) each.setState({});
+	badge?.setState({});
 }
 
-/** The badge, which is drawn alone while the page checks its logs. */
-export class Verdict extends Component {
+/** What the page found of its logs by itself; drawn alone while it checks them. */
+class Verdict extends Component {
 	componentDidMount() {
-		verdicts.add(this);
+		badge = this;
 	}
-	componentWillUnmount() {
-		verdicts.delete(this);
-	}
-	/** @param {any} props */
+	/** @param {{ run: Run }} props */
 	render({ run }) {
-		return VerdictOf({ run });
+		const { checked: now, store } = state;
+		const told = run.verdict;
+		const { status, standing } = run.agents[0];
+		/** @param {any} id */
+		const nameOfLog = (id) => short(logName(run, id), 60);
+		const found = [
+			...(now?.problems ?? []),
+			...told.problems.map((/** @type {any} */ p) => ({ ...p, seq: p.line - 1 })),
+		];
+		/** @param {any} p */
+		const where = (p) => `entry ${p.seq} of ${p.name ? short(p.name, 60) : nameOfLog(p.log)}`;
+		const isChecking = !now || now.state === "checking";
+		const isUnable = now?.state === "unable";
+		const open = now?.open.length ? now.open.slice(0, 5).map(nameOfLog) : ["a log"];
+		const isComplete = told.complete && !now?.open.length;
+		const percent = now ? Math.floor((now.done / now.all) * 100) || 0 : 0;
+		const intact =
+	    now?.problems.length || !told.intact ? ["bad", `not intact: ${where(found[0] ?? { seq: 0, log: null })}`]
+	    : isUnable ? ["warn", "not checked here"]
+	    : isChecking ? ["plain", `checking … ${percent} %`]
+	    : ["good", status === "running" ? "intact so far" : "intact"]; // prettier-ignore
+		const broke = status === "broke_off" || !standing;
+		const how = broke ? `not complete${standing && `: ${standing}`}` : words(status);
+		const complete = isComplete ? ["good", "complete"] : ["warn", how];
+		/** @type {Record<string, string>} */
+		const icons = { good: "shield", bad: "cross", warn: "ask", plain: "dots" };
+		/** @param {string[]} given @param {string} name */
+		const chip = ([tone, word], name) =>
+			h(
+				"span",
+				{ class: `pill ${tone}`, "data-answer": name },
+				h(Icon, { name: icons[tone] }),
+				h("span.cut", word),
+			);
+		return h(
+			"details.verdict",
+			h("summary", chip(intact, "intact"), chip(complete, "complete")),
+			h(
+				"div.panel",
+				h(
+					"p",
+					isUnable
+						? `Not checked here: ${now.why}. When the page was written: ${told.intact ? "intact" : "not intact"}.`
+						: isChecking
+							? "This page is checking every line of its logs."
+							: `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`,
+				),
+				found.length > 0 &&
+					h(
+						"ul",
+						found
+							.slice(0, 40)
+							.map((p, key) =>
+								h(
+									"li",
+									{ key },
+									p.log === null
+										? short(p.name, 120)
+										: h("a", { href: `#log=${encodeURIComponent(p.log)}&seq=${p.seq}` }, where(p)),
+									`: ${short(p.what, 300)}`,
+								),
+							),
+						found.length > 40 && h("li", `and ${number(found.length - 40)} more`),
+					),
+				h(
+					"p",
+					isComplete
+						? "Complete: every log is sealed, or its parent holds its head."
+						: `Not complete: ${open.join(", ")} has no recorded end.`,
+				),
+				h("p", h("span", { "data-answer": "authentic" }, "Not signed. "), NOT_SIGNED),
+				h("p", { "data-answer": "guarantee" }, GUARANTEES[run.guarantee]),
+				h(
+					"p",
+					"Head of the root: ",
+					h("code.head", run.logs[0].head || "–"),
+					h(Copy, { text: run.logs[0].head, what: "the head" }),
+				),
+			),
+		);
 	}
 }
 
@@ -170,52 +177,49 @@ export const cycle = () => {
 	const dark = theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 	document.documentElement.dataset.theme = dark ? "light" : "dark";
 };
+/** The list of runs, or this one. */
+const home = () => (state.given.live ? `?${new URLSearchParams({ token: state.given.token })}` : "?");
+
 /** The line on top of each page. @param {{ children?: any }} props */
 export const Crumbs = ({ children }) =>
 	h(
 		"div.row.crumbs",
 		h(
 			"a.brand",
-			{
-				href: state.given.live ? `?${new URLSearchParams({ token: state.given.token })}` : "?",
-				title: state.given.live ? "All runs" : "This run from its beginning",
-			},
+			{ href: home(), title: state.given.live ? "All runs" : "This run from its beginning" },
 			h("svg", { viewBox: "0 0 16 16", hush: "true" }, h("path", { d: "M2 3h8a4 4 0 010 8H6l3-3M6 11l3 3" })),
 			"Refold",
 		),
+		h("span.soft", { hush: "true" }, "/"),
 		children,
-		h(
-			"button.bare",
-			{ title: "Light or dark (t)", label: "Light or dark (t)", onClick: cycle },
-			h(Icon, { name: "theme" }),
-		),
-		h(
-			"button.bare",
-			{
-				title: "Keys (?)",
-				label: "Keys (?)",
-				onClick: () => /** @type {any} */ (document.querySelector("dialog.help"))?.showModal(),
-			},
-			h(Icon, { name: "key" }),
-		),
+		h(Tool, { title: "Light or dark (t)", icon: "theme", act: cycle }),
+		h(Tool, { title: "Keys (?)", icon: "key", act: help }),
 	);
 
-/** The command that shows the same in a terminal. @param {Run} run */
-const command = (run) => `refold show ${run.path}`;
+/** Show the keys. */
+export const help = () => /** @type {any} */ (document.querySelector("dialog.help"))?.showModal();
 
 /** @param {{ run: Run }} props */
 function Question({ run }) {
 	const { question } = run;
 	if (!question) return null;
-	/** @param {any} value */
-	const answer = (value) => `refold resume ${run.path} --answer '${question.call}=${value}'`;
+	const asked = question.schema?.type;
+	const answers = ["true", "false", "…"].filter((each) => !asked || (asked === "boolean") === (each !== "…"));
+	/** @type {Record<string, string>} */
+	const names = { true: "yes", false: "no", "…": "other" };
 	return h(
 		"section.ask",
 		{ label: "Question" },
 		h(Icon, { name: "ask", tone: "warn" }),
 		h("p.grow", h("b", "Question: "), highlighted(short(question.question, 2000))),
-		h(Copy, { text: answer("true"), what: "the command that answers yes", label: "Copy: yes" }),
-		h(Copy, { text: answer("false"), what: "the command that answers no", label: "Copy: no" }),
+		answers.map((each) =>
+			h(Copy, {
+				key: each,
+				text: `refold resume ${quoted(run.path)} --answer ${quoted(`${question.call}=${each}`)}`,
+				what: `the command that answers ${names[each]}`,
+				label: `Copy: ${names[each]}`,
+			}),
+		),
 	);
 }
 
@@ -223,34 +227,27 @@ function Question({ run }) {
 function Files({ run }) {
 	const files = run.agents[0].files;
 	if (!files.length) return null;
-	/** @param {any} path */
-	const by = (path) =>
-		run.agents.filter((agent) => agent.parent && agent.files.some((file) => file.path === path));
-	/** @param {any} path */
-	const diff = (path) => run.changes.filter((each) => each.path === path && each.diff);
+	const rows = files.slice(0, 200).map((file) => {
+		const by = run.agents.filter(
+			({ parent, files }) => parent && files.some(({ path }) => path === file.path),
+		);
+		return h(
+			"li",
+			{ key: file.path },
+			h("code", highlighted(fileText(file))),
+			h("span.soft", " by "),
+			by.length
+				? by.map((agent, i) => [i ? ", " : "", linked(agent, "a", [nameOf(agent)])])
+				: "no agent alone",
+			run.changes.map(({ path, diff }) => path === file.path && diff && Diff(diff.split("\n"))),
+		);
+	});
 	return h(
 		"details.files",
 		h("summary", h("b", count(files.length, "file")), " changed"),
 		h(
 			"div.panel",
-			h(
-				"ul",
-				files.slice(0, 200).map((file) =>
-					h(
-						"li",
-						{ key: file.path },
-						h("code", highlighted(file.text)),
-						h("span.soft", " by "),
-						by(file.path).length
-							? by(file.path).map((agent, i) => [
-									i ? ", " : "",
-									h("a", { href: "#", onClick: (e) => (e.preventDefault(), go(agent.key)) }, nameOf(agent)),
-								])
-							: "no agent alone",
-						diff(file.path).map((each, key) => h("pre.out.diff", { key, tabindex: "0" }, each.diff)),
-					),
-				),
-			),
+			h("ul", rows),
 			files.length > 200 && h("p.soft", `and ${number(files.length - 200)} more`),
 		),
 	);
@@ -259,50 +256,28 @@ function Files({ run }) {
 /** What is searched, and the pages of a comparison. @param {{ run: Run }} props */
 function Search({ run }) {
 	const found = choices(run);
-	/** @param {any} name @param {any} any */
-	const pick = (name, any) =>
-		found[name].size > (name === "status" ? 1 : 0) || /** @type {any} */ (state.query)[name]
-			? h(
-					"select",
-					{
-						label: any,
-						"data-filter": name,
-						value: /** @type {any} */ (state.query)[name],
-						onChange: (e) => set({ query: { [name]: e.target.value } }),
-					},
-					h("option", { value: "" }, any),
-					[...found[name]]
-						.sort((a, b) => (a[0] < b[0] ? -1 : 1))
-						.slice(0, 500)
-						.map(([value, n]) =>
-							h(
-								"option",
-								{ value, key: value, selected: value === /** @type {any} */ (state.query)[name] },
-								`${short(words(value), 60)} (${number(n)})`,
-							),
-						),
-				)
-			: null;
+	/** @param {keyof Query} name @param {string} any */
+	function pick(name, any) {
+		const value = state.query[name];
+		if (found[name].size <= (name === "status" || name === "agent" ? 1 : 0) && !value) return null;
+		const sorted = [...found[name]].sort((a, b) => (a[0] < b[0] ? -1 : 1)).slice(0, 500);
+		return h(Choice, {
+			label: any,
+			"data-filter": name,
+			value,
+			options: [["", any], ...sorted.map(([each, n]) => [each, `${short(words(each), 50)} (${number(n)})`])],
+			choose: (each) => set({ query: { [name]: each } }),
+		});
+	}
 	return h(
 		"div.filters",
 		{ role: "search" },
-		h("input", {
-			type: "search",
-			placeholder: "Search the run  ( / )",
-			label: "Search the run",
-			value: state.query.text,
-			onInput: (e) => set({ query: { text: e.target.value } }),
-		}),
+		h(Searched, { label: "Search the run" }),
 		pick("status", "Any status"),
 		pick("tool", "Any tool"),
 		pick("agent", "Any agent"),
 		pick("files", "Any file"),
-		isAsked(state.query) &&
-			h(
-				"button.small",
-				{ onClick: () => set({ query: { text: "", status: "", tool: "", agent: "", files: "" } }) },
-				"Clear",
-			),
+		isAsked(state.query) && h("button.small", { onClick: () => set({ query: NO_QUERY }) }, "Clear"),
 	);
 }
 
@@ -312,77 +287,70 @@ export function Head({ run, fault }) {
 	const all = run.totals;
 	const bad = run.agents.filter(isRed).length;
 	const { completed, ...others } = all.statuses;
+	const done = completed ? [`${number(completed)} completed`] : [];
+	const kind = root.guarantee ? "conversation" : "subagent";
 	const not = Object.entries(others).map(([status, n]) => `${number(n)} ${words(status)}`);
+	const cost = costOf(root);
+	const notable = run.agents.find((agent) => Object.keys(agent.notable).length);
 	const isLive = state.given.live;
 	return h(
 		"header.top",
 		h(
 			Crumbs,
 			{},
-			h("span.soft", { hush: "true" }, "/"),
-			isLive && h("a", { href: `?${new URLSearchParams({ token: state.given.token })}` }, "Runs"),
-			isLive && h("span.soft", { hush: "true" }, "/"),
+			isLive && [h("a", { href: home() }, "Runs"), h("span.soft", { hush: "true" }, "/")],
 			h("span.cut", run.name),
 			h("span.grow"),
 			isLive &&
 				(state.lost
 					? h("span.warn.live", "not followed: no answer")
 					: root.status === "running"
-						? h("span.live", h("i", { hush: "true" }), "following")
+						? h("span.good.live", h("i", { hush: "true" }), "following")
 						: null),
 			h(Verdict, { run }),
-			h(Copy, { text: command(run), what: "the command that shows this run", label: "Command" }),
+			h(Copy, {
+				text: `refold show ${quoted(run.path)}`,
+				what: "the command that shows this run",
+				label: "Command",
+			}),
 			h(Copy, { text: () => location.href, what: "a link to what you see", label: "Link", icon: "link" }),
 		),
 		h(
 			"div.row.heading",
 			h("h1", { title: short(run.title, 1000) }, highlighted(short(run.title, 160))),
-			h(Status, {
-				status: root.status,
-				word: root.status === "completed" ? "" : short(words(root.status), 40),
-			}),
-			bad
-				? h(
-						"button.pill.bad",
-						{ title: "Show the next one (f)", onClick: () => fault(1) },
-						`Something failed in ${count(bad, "agent")} · next`,
-					)
-				: null,
+			h(Status, { status: root.status }),
+			bad > 0 &&
+				h(
+					"button.pill.bad",
+					{ title: "Show the next one (f)", onClick: () => fault(1) },
+					`Something failed in ${count(bad, "agent")} · next`,
+				),
 		),
 		h(Question, { run }),
 		h(
 			"div.facts.sums",
-			all.subagents
-				? h(
-						"span",
-						h("b", count(all.subagents, root.guarantee ? "conversation" : "subagent")),
-						not.length
-							? `: ${[completed ? `${number(completed)} completed` : "", ...not].filter(Boolean).join(", ")}`
-							: "",
-					)
-				: null,
+			all.subagents > 0 &&
+				h("span", h("b", count(all.subagents, kind)), not.length ? `: ${[...done, ...not].join(", ")}` : ""),
 			Object.entries(all.unseen).map(([status, n]) =>
-				h("span", { key: status }, `${number(n)} ${words(status)}`),
+				h("span", { key: status }, `${count(Number(n), "delegation")} ${words(status)}`),
 			),
 			root.duration_ms !== null && h("b", duration(root.duration_ms * 1000)),
-			all.requests
-				? h(
-						"span",
-						h("b", root.cost),
-						root.cost ? " " : "",
-						h("span.soft", `${root.usage.tokens || 0} tokens in ${count(all.requests, "request")}`),
-						run.failures ? h("span.bad", ` ${run.failures}`) : "",
-					)
-				: null,
-			all.tools
-				? h(
-						"span",
-						count(all.tools, "tool call"),
-						all.tools_failed ? h("span.bad", `, ${number(all.tools_failed)} failed`) : "",
-					)
-				: null,
+			all.requests > 0 &&
+				h(
+					"span",
+					h("b", cost),
+					cost ? " " : "",
+					h("span.soft", `${tokensOf(root.spent)} in ${count(all.requests, "request")}`),
+					h("span.bad", run.failures),
+				),
+			all.tools > 0 &&
+				h(
+					"span",
+					count(all.tools, "tool call"),
+					h("span.bad", all.tools_failed ? `, ${number(all.tools_failed)} failed` : ""),
+				),
 			h(Files, { run }),
-			all.notable ? h("span", `${number(all.notable)} notable`) : null,
+			notable && linked(notable, "a", [`${number(all.notable)} notable`]),
 			h("span.soft", [...new Set(run.agents.flatMap((agent) => agent.models))].slice(0, 5).join(", ")),
 			run.content === false && h("span.warn", "content left out"),
 		),
@@ -410,11 +378,11 @@ export function Head({ run, fault }) {
 	);
 }
 
-// --- what is found ---------------------------------------------------------------------------
+// --- what is found
 
 /** Where the query hits: each place opens where it stands. @param {{ found: Hit[] }} props */
 function Places({ found }) {
-	const agents = new Set(found.map((hit) => hit.agent.key)).size;
+	const agents = agentsOf(found)?.size ?? 0;
 	const { text, status, tool, agent, files } = state.query;
 	const asked = [
 		text && `“${text}”`,
@@ -466,11 +434,8 @@ function Places({ found }) {
 
 /** Who asked whom. */
 class Outline extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { folded: new Set() };
-	}
+	/** @type {{ folded: Set<string> }} */
+	state = { folded: new Set() };
 	/** @param {Agent} agent @param {boolean} isOpen */
 	fold(agent, isOpen) {
 		const folded = new Set(this.state.folded);
@@ -481,7 +446,7 @@ class Outline extends Component {
 	render({ run, only, agent }, now) {
 		const rows = outline(run, now.folded, only);
 		const base = run.agents[0].depth;
-		const hasCost = run.agents.some((/** @type {any} */ each) => each.cost);
+		const hasCost = run.agents.some(costOf);
 		return h(
 			"nav.outline",
 			{ label: "Agents", style: { "--rows": rows.length } },
@@ -518,9 +483,9 @@ class Outline extends Component {
 								},
 								each.below ? h(Icon, { name: "right" }) : null,
 							),
-							h(Sign, { status: each.status, warn: each.status === "completed" && isRed(each) }),
+							Ended(each),
 							h("span.name.cut", highlighted(nameOf(each)), bad ? h("span.bad", ` ·${bad}`) : null),
-							hasCost && h("span.cost", { title: each.usage.spent }, cents(each.cost)),
+							hasCost && h("span.cost", { title: each.spent }, costOf(each)),
 							h("span.took", timeOf(each)),
 						],
 					};
@@ -533,18 +498,12 @@ class Outline extends Component {
 /** @param {{ run: Run, fault: (by: number) => void, drawer: any }} props */
 export function RunPage({ run, fault, drawer }) {
 	const found = hits(run);
-	const only = found && new Set(found.map((hit) => hit.agent.key));
+	const only = agentsOf(found);
 	const agent = agentOf(run);
-	const lanes = outline(run, new Set(), only);
+	const rows = outline(run, new Set(), only).filter((each) => each.interval[0] !== null);
 	return [
 		h(Head, { run, fault, key: "head" }),
-		h(Timeline, {
-			run,
-			rows: lanes.filter((each) => each.interval[0] !== null),
-			only,
-			active: lanes.filter((each) => each.interval[0] !== null).indexOf(agent),
-			key: "time",
-		}),
+		h(Timeline, { run, rows, only, active: rows.indexOf(agent), key: "time" }),
 		h(
 			"div.body",
 			{ key: "body" },

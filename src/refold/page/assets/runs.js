@@ -1,7 +1,7 @@
 /** The list of runs: in the user's words, a question first; two of them can be compared. */
 import { List, h } from "./dom.js";
 import { isBad } from "./model.js";
-import { Copy, Sign, Status, highlighted } from "./parts.js";
+import { Copy, Searched, Sign, Status, highlighted } from "./parts.js";
 import { Crumbs } from "./run.js";
 import { set, state } from "./store.js";
 import { count, duration, money, number, short, words } from "./words.js";
@@ -28,10 +28,28 @@ function Spark({ lanes }) {
 }
 
 /** @param {any} run */
-const isFailed = (run) => isBad(run.status) || run.failed > 0 || run.tools_failed > 0;
+const failedIn = (run) => (run.failed ?? 0) + (run.tools_failed ?? 0);
+
+/** @param {any} run */
+const isFailed = (run) => isBad(run.status) || failedIn(run) > 0;
+
+/** The class, the name and the cell of each column. @type {[string, string, (run: any) => any][]} */
+const COLUMNS = [
+	["lanescell", "Agents over time", (run) => h(Spark, { lanes: run.lanes })],
+	["num.sub", "Subagents", ({ subagents: n }) => (n === undefined ? "…" : n ? number(n) : "")],
+	["num.sub", "Failed", (run) => h("span.bad", failedIn(run) ? number(failedIn(run)) : "")],
+	["num.sub", "Files", (run) => (run.files ? number(run.files) : "")],
+	["num.cost", "Cost", (run) => (run.cost_usd_micros ? money(run.cost_usd_micros) : "")],
+	["num.ran", "Time", ({ duration_ms: ms }) => (typeof ms === "number" ? duration(ms * 1000) : "")],
+	[
+		"num.sub.soft",
+		"Started",
+		({ started_us: us }) => (us ? new Date(us / 1000).toISOString().slice(5, 16).replace("T", " ") : ""),
+	],
+];
 
 /** The rows that the query leaves. @param {any[]} runs @param {Query} query */
-export function listed(runs, query) {
+function listed(runs, query) {
 	const needle = query.text.toLowerCase();
 	return runs.filter((run) => {
 		if (query.status === "failed" ? !isFailed(run) : query.status && run.status !== query.status)
@@ -53,17 +71,10 @@ export function listed(runs, query) {
 export function RunsPage({ runs }) {
 	const { token } = state.given;
 	const rows = listed(runs, state.query);
-	const counts = new Map();
-	for (const run of runs) counts.set(run.status, (counts.get(run.status) ?? 0) + 1);
+	const counts = new Map([["", runs.length]]);
+	for (const { status } of runs) counts.set(status, (counts.get(status) ?? 0) + 1);
 	const failed = runs.filter(isFailed).length;
-	const chips = [["", "All", runs.length], ...[...counts].map(([status, n]) => [status, words(status), n])];
-	if (failed && !counts.has("failed")) chips.push(["failed", "with failures", failed]);
-	else if (failed)
-		chips.splice(
-			chips.findIndex(([status]) => status === "failed"),
-			1,
-			["failed", "with failures", failed],
-		);
+	if (failed) counts.set("failed", failed);
 	/** @param {any} more */
 	const to = (more) => `?${new URLSearchParams({ token, ...more })}`;
 	/** @param {any} name */
@@ -79,7 +90,6 @@ export function RunsPage({ runs }) {
 			h(
 				Crumbs,
 				{},
-				h("span.soft", { hush: "true" }, "/"),
 				h("h1.small", "Runs"),
 				h("span.grow"),
 				h(Copy, { text: () => location.href, what: "a link to what you see", label: "Link", icon: "link" }),
@@ -89,23 +99,17 @@ export function RunsPage({ runs }) {
 				h(
 					"div.filters",
 					{ role: "search" },
-					h("input", {
-						type: "search",
-						placeholder: "Search titles, programs, models  ( / )",
-						label: "Search runs",
-						value: state.query.text,
-						onInput: (e) => set({ query: { text: e.target.value } }),
-					}),
-					chips.map(([status, word, n]) =>
+					h(Searched, { label: "Search titles, programs, models" }),
+					[...counts].map(([status, n]) =>
 						h(
-							"button.chip",
+							"button.pill",
 							{
 								key: status,
 								"aria-pressed": String(state.query.status === status),
 								"data-status": status,
-								onClick: () => set({ query: { status: /** @type {string} */ (status) } }),
+								onClick: () => set({ query: { status } }),
 							},
-							`${word} `,
+							status === "failed" ? "with failures " : `${words(status) || "All"} `,
 							h("b", number(n)),
 						),
 					),
@@ -138,13 +142,7 @@ export function RunsPage({ runs }) {
 				{ hush: "true" },
 				h("span", ""),
 				h("span", "Run"),
-				h("span.lanescell", "Agents over time"),
-				h("span.num.sub", "Subagents"),
-				h("span.num.sub", "Failed"),
-				h("span.num.sub", "Files"),
-				h("span.num.cost", "Cost"),
-				h("span.num.ran", "Time"),
-				h("span.num.sub", "Started"),
+				COLUMNS.map(([kind, name]) => h(`span.${kind}`, { key: name }, name)),
 			),
 			h(List, {
 				label: "Runs",
@@ -168,7 +166,6 @@ export function RunsPage({ runs }) {
 										.join(" · "),
 								),
 							);
-					const bad = (run.failed ?? 0) + (run.tools_failed ?? 0);
 					return {
 						class: "runrow",
 						inside: [
@@ -193,26 +190,7 @@ export function RunsPage({ runs }) {
 								),
 								about,
 							),
-							h("span.lanescell", h(Spark, { lanes: run.lanes })),
-							h(
-								"span.num.sub",
-								run.subagents === undefined ? "…" : run.subagents ? number(run.subagents) : "",
-							),
-							h("span.num.sub.bad", { class: "calls" }, bad ? number(bad) : ""),
-							h("span.num.sub", run.files ? number(run.files) : ""),
-							h("span.num.cost", run.cost ?? (run.cost_usd_micros ? money(run.cost_usd_micros) : "")),
-							h(
-								"span.num.ran",
-								run.duration_ms === null || run.duration_ms === undefined
-									? ""
-									: duration(run.duration_ms * 1000),
-							),
-							h(
-								"span.num.sub.soft",
-								run.started_us
-									? new Date(run.started_us / 1000).toISOString().slice(5, 16).replace("T", " ")
-									: "",
-							),
+							COLUMNS.map(([kind, name, shown]) => h(`span.${kind}`, { key: name }, shown(run))),
 						],
 					};
 				},

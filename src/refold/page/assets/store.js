@@ -3,7 +3,7 @@ import { NO_PLACE, NO_QUERY, address } from "./model.js";
 
 /** @type {State} */
 export const state = {
-	run: null,
+	run: /** @type {any} */ (null),
 	query: { ...NO_QUERY },
 	at: { ...NO_PLACE },
 	checked: null,
@@ -26,7 +26,7 @@ export function onChange(render) {
 
 /** Change the state, and the address with it; draw before the next frame.
  * With `isNew`, going back leads to where one is now.
- * @param {Partial<Omit<State, "at" | "query">> & { at?: Partial<Place>, query?: Partial<Query> }} change */
+ * @param {Change} change */
 export function set(change, isNew = false) {
 	const { at, query, ...rest } = change;
 	Object.assign(state, rest);

@@ -1,15 +1,20 @@
 /** Who was busy when: a lane for each agent, on one clock. A drag selects a time; its sums are below. */
 import { Component } from "./vendor/preact.js";
 import { List, h } from "./dom.js";
-import { bars, isBad, isRed, lifeOf, nameOf, once, spanOf, sums, sumsOfRun, timeOf } from "./model.js";
-import { Sign } from "./parts.js";
+import { bars, grouped, isBad, lifeOf, nameOf, once, spanOf, sums, sumsOfRun, timeOf } from "./model.js";
+import { Ended } from "./parts.js";
 import { set, state } from "./store.js";
 import { count, duration, money, number, short } from "./words.js";
 
 const LANE = 20;
 const LABEL_MIN = 46;
-/** @type {Record<string, string>} */
-const WORDS = { model: "model", tool: "tools", wait: "waiting", own: "its own work" };
+/** What the time of an agent goes to. @type {[keyof ReturnType<typeof sums>, string][]} */
+export const SHARES = [
+	["model", "model"],
+	["tool", "tools"],
+	["wait", "waiting"],
+	["own", "its own work"],
+];
 
 /** The pixels of some bars as one path; bars that touch are one, so that a lane has few.
  * @param {[number, number][]} boxes */
@@ -71,12 +76,7 @@ function drawing(run, agent, [start, end], width) {
 	return known.made;
 }
 /** The segments of the critical path, by log. */
-const criticalOf = once((/** @type {Run} */ run) => {
-	/** @type {Map<string | null, any[][]>} */
-	const found = new Map();
-	for (const each of run.critical ?? []) if (!found.get(each[0])?.push(each)) found.set(each[0], [each]);
-	return found;
-});
+const criticalOf = once((/** @type {Run} */ run) => grouped(run.critical, ([log]) => log));
 const drawings = once((/** @type {Agent} */ _) => ({ key: "", made: /** @type {any} */ (null) }));
 
 /** The pattern of tools, drawn once for all lanes. */
@@ -92,12 +92,8 @@ const HATCH = h(
 );
 
 export class Timeline extends Component {
-	/** @param {any} props */
-	constructor(props) {
-		super(props);
-		this.state = { width: 1000, label: 170, drag: null, zoom: false };
-		this.resized = () => this.measure();
-	}
+	state = { width: 1000, label: 170, drag: null, zoom: false };
+	resized = () => this.measure();
 	componentDidMount() {
 		this.watch = new ResizeObserver(this.resized);
 		this.watch.observe(this.base);
@@ -137,8 +133,9 @@ export class Timeline extends Component {
 						},
 						title: nameOf(agent),
 					},
-					h(Sign, { status: agent.status, warn: agent.status === "completed" && isRed(agent) }),
-					h("span.cut", nameOf(agent)),
+					Ended(agent),
+					h("span.cut", agent.name || nameOf(agent)),
+					h("span", agent.number ? `#${agent.number}` : ""),
 					h("span.unseen", timeOf(agent)),
 				),
 				drawing(run, agent, this.window(), width),
@@ -246,13 +243,13 @@ export class Timeline extends Component {
 				"p.legend",
 				{ role: "status" },
 				h("b", chosen ? `${duration(chosen[0]) || "0"} to ${duration(chosen[1])}` : "Sums"),
-				Object.keys(WORDS).map((kind) =>
+				SHARES.map(([kind, word]) =>
 					h(
 						"span",
 						{ class: `sum ${kind}`, key: kind },
 						h("i", { class: kind, hush: "true" }),
-						`${WORDS[kind]} `,
-						h("b", duration(/** @type {any} */ (told)[kind]) || "0"),
+						`${word} `,
+						h("b", duration(told[kind]) || "0"),
 					),
 				),
 				h(

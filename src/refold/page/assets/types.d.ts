@@ -1,5 +1,5 @@
 /** The page's document, as `refold.page.document` makes it. Times are microseconds since the first entry. */
-type Interval = [number | null, number | null];
+type Interval = [number, number | null];
 
 interface Fault {
   code?: string;
@@ -21,7 +21,7 @@ interface Step {
   status: string;
   error: Fault | null;
   interval: Interval;
-  child: string | null;
+  child: string;
   entries: number[];
   call: string;
 }
@@ -44,6 +44,7 @@ interface Turn {
   steps: Step[];
 }
 
+/** An agent as `refold show --json` has it, with its place, task, answer and turns. */
 interface Agent {
   key: string;
   parent: string | null;
@@ -55,12 +56,14 @@ interface Agent {
   told: string;
   answered: string;
   error: Fault | null;
-  question: { text: string; call: string } | null;
-  files: { path: string; change: string; text: string }[];
+  files: FileChange[];
   usage: any;
   own_usage: any;
-  cost: string;
-  notable: string[];
+  priced: { usd_micros: number; unpriced: number };
+  spent: string;
+  own_spent: string;
+  narrowed: Record<string, number>;
+  notable: Record<string, string>;
   models: string[];
   tools: { tool: string; called: number; failed: number }[];
   log: string | null;
@@ -69,9 +72,17 @@ interface Agent {
   scope: string;
   duration_ms: number | null;
   below: number;
-  interval: Interval;
+  interval: Interval | [null, null];
   turns: Turn[];
   [more: string]: any;
+}
+
+interface FileChange {
+  path: string;
+  change: string;
+  lines_added: number | null;
+  lines_removed: number | null;
+  is_sole?: boolean;
 }
 
 /** The document of a run. */
@@ -79,7 +90,7 @@ interface Run {
   agents: Agent[];
   main: string;
   logs: { id: string; name: string; bytes: number; entries: number; head: string; parent: any }[];
-  changes: any[];
+  changes: (FileChange & { seq: number; calls: string[]; diff: string })[];
   critical: any[][];
   kinds: string[];
   diff: Diff | null;
@@ -94,14 +105,32 @@ interface Diff {
   [more: string]: any;
 }
 
+/** The words of both sides, each with ` `, `-` or `+`; a text where content is left out. */
+type Parts = [string, string][] | string | undefined;
+
+/** A cause as `refold diff --json` has it, with log and entry of both calls. */
 interface Cause {
   where: string;
   what: string;
-  a: any;
-  b: any;
-  differences: any[][];
+  entries: ([string, number] | null)[];
+  differences: { pointer: string; before?: any; after?: any; parts?: Parts }[];
   follows: number;
   alike: string[];
+}
+
+/** What the lexer of Markdown makes. */
+interface Token {
+  type: string;
+  raw: string;
+  text: string;
+  href: string;
+  depth: number;
+  ordered: boolean;
+  start: number;
+  tokens: Token[];
+  items: Token[];
+  header: Token[];
+  rows: Token[][];
 }
 
 /** Of an element or a component. */
@@ -112,7 +141,7 @@ type Props = {
   onToggle?: (e: any) => any;
   onKeyDown?: (e: any) => any;
   onPointerDown?: (e: any) => any;
-  choose?: (i: number) => any;
+  choose?: (i: any) => any;
   row?: (i: number) => any;
   keys?: (e: any) => any;
   [name: string]: any;
@@ -137,6 +166,13 @@ interface Place {
   from: number | null;
   to: number | null;
   cause: number;
+}
+
+/** An agent by its key, a turn or a step of it. */
+interface Spot {
+  agent: string;
+  turn: number | null;
+  step: number | null;
 }
 
 /** A call, an answer or a task that a query finds. */
@@ -175,7 +211,7 @@ interface Entry {
 
 /** A state that one function changes. */
 interface State {
-  run: Run | null;
+  run: Run;
   query: Query;
   at: Place;
   checked: Checked | null;
@@ -186,6 +222,8 @@ interface State {
   lost: boolean;
   note: string;
 }
+
+type Change = Partial<Omit<State, "at" | "query">> & { at?: Partial<Place>; query?: Partial<Query> };
 
 /** What the page found of its logs by itself. */
 interface Checked {

@@ -4,10 +4,16 @@
 const HIDDEN =
 	/[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
 
+/** Emoji, and letters of scripts that are written with joiners. */
+const JOINED =
+	/[\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f\p{sc=Arabic}\p{sc=Devanagari}\p{sc=Bengali}\p{sc=Gujarati}\p{sc=Tamil}\p{sc=Telugu}\p{sc=Kannada}\p{sc=Malayalam}\p{sc=Sinhala}]/u;
+
 /** @param {unknown} value */
 export const visible = (value) =>
-	String(value).replace(HIDDEN, (c) => {
+	String(value).replace(HIDDEN, (c, /** @type {number} */ at, /** @type {string} */ all) => {
 		const code = c.codePointAt(0) ?? 0;
+		const isJoiner = code === 0x200c || code === 0x200d;
+		if (isJoiner && JOINED.test(all.slice(at - 2, at)) && JOINED.test(all.slice(at + 1, at + 3))) return c;
 		const digits = code.toString(16);
 		if (code < 256) return `\\x${digits.padStart(2, "0")}`;
 		return code < 65536 ? `\\u${digits.padStart(4, "0")}` : `\\u{${digits}}`;
@@ -24,7 +30,7 @@ export function duration(us) {
 	if (us === null || us === undefined) return "";
 	const s = us / 1e6;
 	if (s < 0.001) return `${Math.round(us)} µs`;
-	if (s < 1) return `${Math.round(us / 1000)} ms`;
+	if (s < 1) return `${(us / 1000).toFixed(s < 0.01 ? 1 : 0)} ms`;
 	if (s < 100) return `${s.toFixed(s < 10 ? 2 : 1)} s`;
 	if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
 	return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
@@ -36,8 +42,26 @@ export function money(micros) {
 	return `$${(micros / 1e6).toFixed(!micros || micros >= 1e5 ? 2 : micros < 1e4 ? 6 : 4)}`;
 }
 
-/** A cost in few digits: `$0.0018` of `$0.001794`. @param {string} cost */
-export const cents = (cost) => cost.replace(/0?\.0\d{3,}/, (digits) => Number(digits).toPrecision(2));
+/** What is known of the cost of an agent and those below it, in few digits; else empty. @param {Agent} agent */
+export function costOf({ usage, priced }) {
+	const isPart = priced.unpriced && priced.usd_micros;
+	const micros = isPart ? priced.usd_micros : usage.cost_usd_micros;
+	if (micros === null) return "";
+	return (isPart ? "≥ " : "") + money(micros).replace(/0?\.0\d{3,}/, (all) => Number(all).toPrecision(2));
+}
+
+/** A word of a command, as a shell takes it. @param {string} word */
+export const quoted = (word) => (/^[\w./@%+=:,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** The tokens of what was spent, without their cost. @param {string} spent */
+export const tokensOf = (spent) => spent.replace(/, (at least |cost |\$).*/, "");
+
+/** What became of a file: `~ src/app.py +2 -1`. @param {FileChange} file */
+export function fileText({ path, change, lines_added: added, lines_removed: removed, is_sole }) {
+	const mark = change === "added" ? "+" : change === "removed" ? "-" : "~";
+	const lines = added === null || removed === null ? "" : ` +${added} -${removed}`;
+	return `${mark} ${path}${lines}${is_sole === false ? " (perhaps by others)" : ""}`;
+}
 
 /** @param {unknown} status */
 export const words = (status) => String(status).replaceAll("_", " ");
