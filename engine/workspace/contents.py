@@ -37,7 +37,7 @@ _DIFF: Final = ("diff-tree", "-p", "-r", "--no-renames", "--no-ext-diff", "--no-
 _IN_NO_TREE: Final = ("folder", "gone")
 
 
-class Store:
+class Store(contextlib.AbstractContextManager["Store"]):
     """A repository of this process for a folder; a context manager."""
 
     def __init__(self, top: Path, kind: str, packs: Path | None) -> None:
@@ -122,14 +122,11 @@ class Store:
             for pack in self._taken.values():
                 pack.unlink()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._left.close()
 
 
-class Contents:
+class Contents(contextlib.AbstractContextManager["Contents"]):
     """Reads the contents of one log's files; a context manager."""
 
     def __init__(self, git: Git) -> None:
@@ -224,9 +221,6 @@ class Contents:
             git.index_as(each for each in files if each[1] and each[1].kind not in _IN_NO_TREE)
             trees.append(git.tree_of_index())
         return self._git.output(*_DIFF, *options, *trees)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """End what reads."""

@@ -49,7 +49,7 @@ SETTINGS: Final[Mapping[str, str]] = {
         "",
     ),
     "init.defaultbranch": "master", "core.quotepath": "true", "core.abbrev": "auto",
-    "core.sparsecheckout": "false", "core.sparsecheckoutcone": "true",
+    "core.filemode": "true", "core.sparsecheckout": "false", "core.sparsecheckoutcone": "true",
     "core.autocrlf": "false", "core.eol": "native", "core.safecrlf": "warn",
     "log.date": "default", "log.decorate": "auto", "log.abbrevcommit": "false",
     "format.pretty": "medium", "status.short": "false", "status.branch": "false",
@@ -241,7 +241,7 @@ class Git:
         names = "|".join(name.replace(".", r"\.") for name in SETTINGS)
         asked = "config", "-z", "--get-regexp", f"^({names})$"
         with contextlib.suppress(GitFailed):  # it says none of these
-            said = os.fsdecode(_run(self.top, self._begin(), asked, environment()))
+            said = os.fsdecode(_run(self.top, self._begin()[:3], asked, environment()))
             found = dict(line.split("\n", 1) for line in said.split("\0") if "\n" in line)
         own = {name: value for name, value in os.environ.items() if name.startswith(_WHO)}
         for who in ("author", "committer"):
@@ -319,7 +319,7 @@ def work_tree_around(here: Path) -> Path | None:
     return None
 
 
-class RepositoryObjects:
+class RepositoryObjects(contextlib.AbstractContextManager["RepositoryObjects"]):
     """The objects of the repository of a work tree, read by one process of git.
 
     Nothing larger is read than a file of `content_max` bytes, and a list of `entries_max` files.
@@ -416,9 +416,6 @@ class RepositoryObjects:
             self._running.kill()
             self._running.wait()
             self._running = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

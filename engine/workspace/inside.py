@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import attrs
 
@@ -82,7 +82,7 @@ class DiskFile:
         return entry.kind == "folder"
 
 
-class Inside:
+class Inside(contextlib.AbstractContextManager["Inside"]):
     """A folder, opened; a context manager. Paths are relative to it, with `/`."""
 
     def __init__(self, top: str | os.PathLike[str]) -> None:
@@ -215,9 +215,6 @@ class Inside:
         if self._open >= 0:
             os.close(self._open)
         self._open = -1
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._forget()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 
@@ -84,7 +84,7 @@ class _Known:
     """The commit that is checked out, and the one in the index, by path."""
 
 
-class Scanner:
+class Scanner(contextlib.AbstractContextManager["Scanner"]):
     """Looks at one folder, as often as asked; a context manager."""
 
     def __init__(
@@ -215,9 +215,6 @@ class Scanner:
                 if (entry := self._entry(_joined(at, path), mode, named)) is not None:
                     found[entry.path] = entry
         return found
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Remove the repository of this process."""

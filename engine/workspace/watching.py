@@ -5,12 +5,13 @@ arrives, so earlier changes are distinguished from later ones. An error ends the
 folder, but not the recording of the run. Rules: CONTRACT.md §16.16.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import attrs
 
@@ -44,7 +45,7 @@ class Suspect:
     """Texts among its arguments."""
 
 
-class WatchedFolder:
+class WatchedFolder(contextlib.AbstractContextManager["WatchedFolder"]):
     """The folder of one command, and its log entries; a context manager."""
 
     def __init__(
@@ -175,9 +176,6 @@ class WatchedFolder:
             names = names_of((each.path for each in left), most=3)
             text += f", {len(left)} left out: {names}"
         return text
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._thread.shutdown()

@@ -7,6 +7,7 @@ import pytest
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace.git import (
+    SETTINGS,
     Git,
     RepositoryObjects,
     blob_id,
@@ -115,6 +116,16 @@ def test_variables_that_lead_git_elsewhere_are_out(
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
 
     assert Git(top).lines("ls-files", "-z") == ["a"]
+
+
+def test_settings_are_those_of_the_user(tmp_path: Path) -> None:
+    """None of those with which git is asked here: of names, it quotes some."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    given = {name: value or "x" for name, value in SETTINGS.items()}
+    for name, value in given.items():
+        git(top, "config", name, value)
+
+    assert Git(top).settings() == given
 
 
 def test_settings_of_the_environment_are_the_users(

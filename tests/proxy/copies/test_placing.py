@@ -16,7 +16,7 @@ from refold.proxy.copies import placing
 from refold.proxy.copies.placing import Copying, Placement, placed, why_unboxed
 from refold.proxy.copies.sandbox import SandboxRefused
 from refold.proxy.signals import Signals
-from tests.proxy.copies.test_copied import of_git
+from tests.proxy.copies.test_copied import all_bytes, of_git
 from tests.support.folders import git, kept, repository
 
 Ran = Callable[..., str]
@@ -88,6 +88,25 @@ def test_a_copy_begins_as_recorded_below_its_top(
     assert is_boxed or "because no sandbox is available: forbidden" in place.notes[0]
     assert list((log.parent / "tmp").iterdir()) == []
     assert [each.name for each in (log.parent / "home/project").iterdir()] == ["below"]
+
+
+@pytest.mark.parametrize("is_boxed", [True, False])
+def test_no_variable_leads_git_out_of_a_copy(
+    log: Path, monkeypatch: pytest.MonkeyPatch, *, is_boxed: bool
+) -> None:
+    """A hook of git that starts a replay has them, and whoever keeps a repository elsewhere."""
+    if not is_boxed:
+        monkeypatch.setattr(placing, "no_layers", no_sandbox)
+    mine = repository(log.parent / "home" / "mine", {"f": "mine"})
+    monkeypatch.setenv("GIT_DIR", str(mine / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(mine / ".git" / "index"))
+    before = all_bytes(mine)
+    with placed(log, folder(log), ["agent"], Copying()) as place:
+        told = ran(place, "git add -A 2>&1; git -C .. init -q; git -C .. status --short")
+
+    assert "not a git repository" in told
+    assert told.endswith("?? f\n")
+    assert all_bytes(mine) == before
 
 
 def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Final
 
 import attrs
 
@@ -44,7 +44,7 @@ class EndedFolder:
     """What could not be compared, in words."""
 
 
-class FolderComparison:
+class FolderComparison(contextlib.AbstractContextManager["FolderComparison"]):
     """Looks at a copy before its command starts and after it; a context manager."""
 
     def __init__(
@@ -125,9 +125,6 @@ class FolderComparison:
             or is_volatile(path, self._ignored)
             or any(one and (one.kind == "commit" or not one.is_restorable) for one in (old, new))
         )
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._scanner.__exit__()

@@ -7,6 +7,7 @@ configuration only values are taken that run nothing.
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +19,8 @@ from refold.engine.workspace.git import SETTINGS, Git
 from refold.engine.workspace.packing import borrow
 from refold.engine.workspace.tree import TreeEntry
 
-_HARMLESS: Final = r"^(core\.(filemode|ignorecase|precomposeunicode)|remote\..*\.promisor)$"
-"""Settings of today's configuration that hang on this machine and run nothing; objects that a
-partial clone lacks are no damage."""
+_TOLD: Final = r"^(submodule\..*\.url|remote\..*\.promisor)$"
+"""Settings of today's repository for its submodules, and of objects that a partial clone lacks."""
 _UNTOLD: Final = ("rebase", "bisect")
 """Operations whose state is in many files."""
 _BRANCH: Final = "refs/heads/"
@@ -47,9 +47,9 @@ def make_history(
     (own / "packed-refs").write_text("".join(f"{named} {ref}\n" for named, ref, *_ in refs))
     if today is not None:
         _take_over(git, today)
-    _settle(git, repository.settings)
-    with (own / "config").open("a") as file:
-        file.write(_ALONE)
+    settings = _settle(git, repository.settings)
+    with (own / "config").open("a", encoding="utf-8") as file:
+        file.write(settings + _ALONE)
         for ref, follows in (one[1:] for one in refs if one[2:]):
             if ref.startswith(_BRANCH):  # of the repository itself: there are no remotes
                 name = ref.removeprefix(_BRANCH).replace('"', '\\"')
@@ -144,25 +144,24 @@ def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes
         git.output("update-index", "-z", "--skip-worktree", "--stdin", given=absent)
 
 
-def _settle(git: Git, recorded: Mapping[str, str]) -> None:
-    """Give a copy the recorded settings, and git's defaults for those that only this user has."""
+def _settle(git: Git, recorded: Mapping[str, str]) -> str:
+    """Return the recorded settings, and git's defaults for those that only this user has."""
     plain = {name: SETTINGS[name] for name in git.settings() if SETTINGS[name]}
-    for name, value in {**plain, **recorded}.items():
-        git.output("config", name, value)
+    named = ((*name.split("."), value) for name, value in {**plain, **recorded}.items())
+    return "".join(_setting(*each) for each in named)
+
+
+def _setting(section: str, name: str, value: str) -> str:
+    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'[{section}]\n\t{name} = "{quoted}"\n'
 
 
 def _take_over(git: Git, today: Git) -> None:
     """Copy what today's repository knows of this machine, and where its history ends."""
-    try:
-        said = today.lines("config", "-z", "--local", "--get-regexp", _HARMLESS)
-        for name, _, value in (line.partition("\n") for line in said):
-            git.output("config", name, value)
-    except GitFailed:  # it says none of these
-        pass
-    with contextlib.suppress(GitFailed):  # `git submodule status` wants an address, or this
-        for line in today.lines("config", "-z", "--local", "--get-regexp", r"^submodule\..*\.url$"):
-            name = line.partition("\n")[0].removesuffix(".url")
-            git.output("config", f"{name}.active", "true")
+    with contextlib.suppress(GitFailed):  # it says none of these
+        for line in today.lines("config", "-z", "--local", "--get-regexp", _TOLD):
+            name = line.partition("\n")[0]  # `git submodule status` wants an address, or `active`
+            git.output("config", re.sub(r"\.url$", ".active", name), "true")
     shallow = Path(today.top, today.line("rev-parse", "--git-path", "shallow"))
     if shallow.is_file():
         Path(git.git_dir, "shallow").write_bytes(shallow.read_bytes())

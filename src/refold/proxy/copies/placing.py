@@ -12,7 +12,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -25,6 +25,13 @@ from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
 from refold.proxy.copies.ended import FolderComparison
 from refold.proxy.copies.sandbox import Sandbox, SandboxRefused, SandboxView, no_layers, opened
+
+_OF_GIT: Final = frozenset(
+    f"GIT_{name}"
+    for name in ("DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY", "NAMESPACE",
+                 "ALTERNATE_OBJECT_DIRECTORIES")
+)  # fmt: skip
+"""Variables that name a repository; git sets them for its hooks."""
 
 
 @attrs.frozen(kw_only=True)
@@ -148,7 +155,8 @@ def _placed(
     compared.begin()
     at, unfit = str(Path(copy.top, recorded.below)), ""
     if why:
-        start, listening = _leading(copy, functools.partial(_started, at), at), None
+        start: Starter = functools.partial(_started, at)
+        listening, is_placed = None, False
         told = [
             (
                 f"ran in a copy of {recorded.path} at a different path, because no sandbox is "
@@ -164,16 +172,15 @@ def _placed(
         else:
             told.append(f"{recorded.path} cannot be replaced, so the copy is at a different path")
         box = _boxed(copy, at, copying, left, layers=not bare)
-        start = box.start if is_placed else _leading(copy, box.start, at)
-        listening = box.listening
+        start, listening = box.start, box.listening
         told += ["the sandbox has network access"] if copying.has_network else []
         if bare:
             unfit = f"HOME is read-only, because the system refuses layers over it: {bare}"
             told.append(unfit)
     return Placement(
-        start=start, listening=listening, top=copy.top, comparison=compared, edits=copy.edits,
-        is_offline=not (why or copying.has_network), line=copy.edits.line(recorded.path),
-        copy=copy, unfit=unfit, notes=(*told, *copy.notes),
+        start=_leading(copy, start, "" if is_placed else at), listening=listening, top=copy.top,
+        comparison=compared, edits=copy.edits, is_offline=not (why or copying.has_network),
+        line=copy.edits.line(recorded.path), copy=copy, unfit=unfit, notes=(*told, *copy.notes),
         folders={"folder": at, "other_folder": at, **copy.git_folders.bound},
     )  # fmt: skip
 
@@ -229,17 +236,19 @@ def _started(
 
 
 def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
-    """Return what starts a command in a folder of a copy; words and variables name the copy.
+    """Return what starts a command in a copy, without variables that lead git out of it.
 
-    The first word does not: it is the program that the user chose.
+    In a folder that is not at its recorded path, words and variables name the copy. The first word
+    does not: it is the program that the user chose.
     """
 
     def begin(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
     ) -> "subprocess.Popen[bytes]":
-        told = {
-            n: value if n == "PATH" else _relocated(value, copy) for n, value in variables.items()
-        }
+        told = {name: value for name, value in variables.items() if name not in _OF_GIT}
+        if not folder:
+            return start(command, told, output, errors)
+        told |= {n: _relocated(value, copy) for n, value in told.items() if n != "PATH"}
         # A package that is installed to be edited is imported from the user's folder.
         told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.work / "compiled")}
         program, *words = command
