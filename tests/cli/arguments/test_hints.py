@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import refold
 from refold.cli.arguments.hints import Given, next_line
+from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
 
@@ -34,6 +36,27 @@ def test_what_was_given_is_kept_and_only_the_rest_is_asked_for(log: Path) -> Non
     assert line == (
         f"refold resume {log} --program {PROGRAM} --model openai:x --root src --ask --by ada"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "more"),
+    [
+        (["read_file"], ""),
+        (["read_file", "run_command"], " --agent AGENT.md"),
+        (["run_command", "publish"], " --tools FILE.py:publish"),
+    ],
+)
+def test_what_the_built_in_agent_lacks_is_asked_for(
+    names: list[str], more: str, tmp_path: Path
+) -> None:
+    """The configuration of its file, or tools of one's own; others are made again."""
+    tools = [refold.tool(effect="reads", name=name)(lambda: "ok") for name in names]
+    script = ScriptedModel(["ok"], name="openai:x")
+    log = record("agent", {"task": "a"}, log=tmp_path / "a.jsonl", tools=tools, model=script).log
+
+    line = next_line("resume", log, Given(model=("openai:x",)))
+
+    assert line.replace(" --model openai:x", "") == f"refold resume {log}{more}"
 
 
 def test_tools_that_are_elsewhere_are_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ An error that can name its option builds no command.
 """
 
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -14,6 +15,9 @@ from refold.engine.ports.programs import names_shipped
 from refold.engine.values import Value
 from refold.replay.index.guarantee import is_observed
 from refold.replay.partial.sources import unasked
+
+_BY_FILE: Final = "run_command"
+"""A tool of Refold's own that only the configuration of an agent file sets up."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,6 +51,14 @@ def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = Tr
         known = {tool.name for tool in tools}
         left = [f"FILE.py:{name}" for offer in run.tools if (name := offer["name"]) not in known]
         given = attrs.evolve(given, tools=",".join([*filter(None, [given.tools]), *left]))
+    elif is_live and given.agent is None and not given.tools:
+        from refold.tools.agents.agent_files import NAMEABLE_TOOLS  # noqa: PLC0415 - reads YAML
+
+        names = [offer["name"] for offer in run.tools]
+        left = [f"FILE.py:{name}" for name in names if name not in NAMEABLE_TOOLS]
+        needs_file = verb == "resume" and not left and _BY_FILE in names
+        agent = Path("AGENT.md") if needs_file else None
+        given = attrs.evolve(given, tools=",".join(left), agent=agent)
     said = models_by_name(given.model)
     if is_live and not said.keys() & {"", "*"}:
         names = [name for name in unasked(first_entry(log)) if name not in said]

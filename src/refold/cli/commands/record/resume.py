@@ -362,7 +362,7 @@ def _models(log: Path, given: Given, start: RunStarted) -> dict[str, Model]:
         which = f"the model {wanted[0]!r}" if wanted[0] else "the model"
         error = UsageError(
             f"{which} of this run was {lacking[wanted[0]]}: pass a model with --model SPEC, such "
-            "as FILE.py:NAME for one in a file, or openai:NAME"
+            "as scripted:FILE for a script, FILE.py:NAME for a model in a file, or openai:NAME"
         )
         error.add_note(next_line("resume", log, given))
         raise error
