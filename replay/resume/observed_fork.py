@@ -130,6 +130,9 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> bool:
     if key == call:
         turn.answer = given(turn.answer, key, value)
     else:
+        if not isinstance(value, dict):
+            wrong = f"a tool call's arguments must be an object; found {value!r:.60}"
+            raise UsageError(f"the edit of {key!r}: {wrong}; the answer that made it is {call!r}")
         turn.answer = _with_arguments(turn.answer, _index(record, turn, key), key, value)
     return True
 
@@ -183,10 +186,9 @@ def _index(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
     return _calls_of(whole, again).index(key)
 
 
-def _with_arguments(answer: ModelAnswered, at: int, key: str, value: Json) -> ModelAnswered:
-    if not isinstance(value, dict):
-        wrong = f"a tool call's arguments must be an object; found {value!r:.60}"
-        raise UsageError(f"the edit of {key!r}: {wrong}")
+def _with_arguments(
+    answer: ModelAnswered, at: int, key: str, value: dict[str, Json]
+) -> ModelAnswered:
     message = dict(answer.message or {})
     calls = [dict(call) for call in message["tool_calls"]]
     if at >= len(calls):

@@ -334,7 +334,7 @@ def _tables(logs: Sequence[Path], folder: OutputFolder, *, content: bool) -> _Ma
                 continue
             read.append(spans)
             left_out.update(spans.left_out)
-            gaps.extend(_gaps_of(spans, log.name))
+            gaps.extend(_gaps_of(spans, output.shown_path(log)))
 
     try:
         from refold.exports import parquet  # noqa: PLC0415 - an extra
