@@ -722,10 +722,12 @@ class LogSealed(Detailed, LogError):
 class NothingToResume(LogSealed):
     """A watched command ended well, and left nothing open (CONTRACT.md §16.21)."""
 
-    _text = (
-        "{path}: nothing to resume: the command succeeded, and nothing waits for an answer; to "
-        "repeat the requests of one subagent, use `refold fork LOG --again AGENT -- COMMAND`"
-    )
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: nothing to resume: the command succeeded, and nothing waits for an "
+            "answer; to repeat the requests of one subagent, use "
+            f"`refold fork {_quoted(self.path)} --again AGENT -- COMMAND`"
+        )
 
 
 class LogObserved(Detailed, UsageError):
@@ -748,8 +750,7 @@ class LogObserved(Detailed, UsageError):
             )
         return (
             f"{self.path} is the log of a program on Refold's kernel, not of a "
-            f"watched command: use `refold replay {_quoted(self.path)}` without a "
-            "command"
+            "watched command: leave out -- COMMAND, and pass --program"
         )
 
 
@@ -789,8 +790,8 @@ class LogPoisoned(Detailed, LogError):
         safe = f"Entries up to {self.durable_seq} are" if self.durable_seq >= 0 else "No entry is"
         return (
             f"{self.path}: {self.why}. {safe} known to be on disk, and nothing more will be "
-            "written. To see what is there, use `refold verify`; to continue once the cause is "
-            "fixed, use `refold resume`"
+            f"written. To see what is there, use `refold verify {_quoted(self.path)}`; when the "
+            "cause is fixed, `refold resume` continues the run"
         )
 
 
@@ -1034,11 +1035,13 @@ class AttemptsExhausted(Detailed, RefoldError):
     attempts: int
     allowed: int
 
-    _text = (
-        "{log}: attempt {attempts} would exceed --max-attempts {allowed}: the "
-        "run keeps breaking off. Find out why with `refold show`, and then raise "
-        "the limit"
-    )
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: attempt {self.attempts} would exceed the limit of {self.allowed}: the "
+            "run keeps breaking off. To see where, use "
+            f"`refold show {_quoted(self.log)}`; to try again, use "
+            f"refold.resume(max_attempts={self.attempts})"
+        )
 
 
 class ForkRefused(Detailed, UsageError):

@@ -47,9 +47,12 @@ class Slip(Value):
 
     def of(self, log: object) -> "Slip":
         """Return it with the name of the run's log in the command that it proposes."""
-        return (
-            attrs.evolve(self, message=self.message.replace(" LOG ", f" {log} ")) if log else self
-        )
+        if not log:
+            return self
+        import shlex  # noqa: PLC0415 - only to warn
+
+        quoted = shlex.quote(str(log))
+        return attrs.evolve(self, message=self.message.replace(" LOG ", f" {quoted} "))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}" if self.file else self.message

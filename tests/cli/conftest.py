@@ -1,5 +1,6 @@
 """What the tests of the command line share: a way to call it, and a recorded survey."""
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.hints import (
     EXECUTING,
     READING,
     failed_hints,
+    filled,
     problems_of_hints,
     runnable_hints,
 )
@@ -38,11 +40,13 @@ def _in_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
+def invoke(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Invoke]:
     """Return a call of `refold` with these arguments, in this process.
 
-    Commands that it prints on standard error have to exist, with their options, and those without
-    placeholders have to run: those that execute a program, at the end of the test.
+    Commands that it prints on standard error have to exist, with their options, and have to run,
+    with values for their placeholders: those that execute a program, at the end of the test.
     """
     left: dict[tuple[str, ...], None] = {}
 
@@ -51,9 +55,10 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Invoke]:
         done = CliRunner().invoke(refold, words, input=stdin)
         assert problems_of_hints(done.stderr) == []
         if "--help" not in words:
-            hints = runnable_hints(done.stderr, READING)
+            fill = functools.partial(filled, given=words, folder=tmp_path_factory.getbasetemp())
+            hints = runnable_hints(done.stderr, READING, fill)
             assert failed_hints(each for each in hints if each != words) == []
-            left.update(dict.fromkeys(map(tuple, runnable_hints(done.output, EXECUTING))))
+            left.update(dict.fromkeys(map(tuple, runnable_hints(done.output, EXECUTING, fill))))
         return done
 
     yield call

@@ -62,7 +62,7 @@ class HeadsFile:
             except (ValueError, KeyError, TypeError):
                 is_one = False
             if not is_one:
-                expected = "expected a line of `refold verify --write-heads`"
+                expected = "expected a line of a file that --write-heads wrote"
                 text = line.decode(errors="replace")
                 found = f"{text!r:.60}" if text.isprintable() else "a line that is not text"
                 raise UsageError(f"{self._path}:{number}: {expected}; found {found}") from None

@@ -9,6 +9,10 @@ from refold.cli.arguments.hints import Given, next_line
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
+from tests.support.hints import texts_of, unknown_options
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = [ROOT / name for name in ("engine", "replay", "tools", "src/refold")]
 
 PROGRAM = "tests.support.forks:report"
 
@@ -67,3 +71,10 @@ def test_tools_that_are_elsewhere_are_named(tmp_path: Path) -> None:
     line = next_line("fork", log, Given(program=f"{other}:report", model=("openai:x",)))
 
     assert "--tools FILE.py:get,FILE.py:put" in line
+
+
+def test_commands_in_all_texts_of_the_code_have_the_options_that_they_are_written_with() -> None:
+    """Also those that no test prints, and those with placeholders."""
+    found = {place: wrong for place, text in texts_of(FOLDERS) if (wrong := unknown_options(text))}
+
+    assert found == {}

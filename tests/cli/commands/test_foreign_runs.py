@@ -353,7 +353,7 @@ def test_a_command_refuses_a_programs_log(folder: Path, invoke: Invoke) -> None:
     said = invoke("replay", "p.jsonl", "--", "true")
 
     assert said.exit_code == 2
-    assert "without a command" in said.stderr
+    assert "leave out -- COMMAND, and pass --program" in said.stderr
 
 
 async def _nothing(_run: object, _input: object) -> None:

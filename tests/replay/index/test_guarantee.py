@@ -59,7 +59,7 @@ def test_a_programs_log_is_no_commands(tmp_path: Path) -> None:
     log = record_program(program, log=tmp_path / "a.jsonl").log
 
     assert not is_observed(log)
-    with pytest.raises(LogObserved, match="without a command"):
+    with pytest.raises(LogObserved, match="leave out -- COMMAND"):
         read_record(log)
 
 

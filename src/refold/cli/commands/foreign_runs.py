@@ -33,7 +33,6 @@ from refold.replay.observed.report import BARE, ObservedReport
 
 _SHOWN: Final = 8
 """Names of program files that are shown."""
-_LIST: Final = "to list its tool calls, use `refold show LOG --effects`"
 DIFFERENT: Final = "{} of the recorded folder, which COMMAND may run, not as in yours"
 
 
@@ -117,16 +116,17 @@ def _callbacks(
         if is_sure:
             return
         doubt = f"{output.shown_path(log)} was probably not recorded on this machine"
+        listing = f"to list its tool calls, use `{output.command('show', log, '--effects')}`"
         placing = proxy_module("copies.placing")
         if why := placing.why_unboxed(record.folder, copying or placing.Copying()):
             raise click.UsageError(
                 f"{doubt}, and nothing was run, because the command would run without a sandbox "
-                f"({why}): {_LIST}; to run it all the same, add --yes"
+                f"({why}): {listing}; to run it all the same, add --yes"
             )
         if not (is_asked and sys.stderr.isatty()):
             return
         if not click.confirm(f"{doubt}. Run it?", err=True):
-            raise click.UsageError(f"nothing was run; {_LIST}")
+            raise click.UsageError(f"nothing was run; {listing}")
         known.remember(head)
 
     return {"review": review, "write": _write()}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from refold.page.document import Page
     from refold.replay.run.run_node import RunNode
 
-_GAP: Final = "a log or a large text of this run is missing or damaged: see refold verify"
+_GAP: Final = "a log or a large text of this run is missing or damaged: see"
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
@@ -289,7 +289,7 @@ def _export(log: Path, target: Path | None, how: _How) -> _Made:
 
         with opened_log(log) as opened, output.progress(f"reading {log}"):
             spans = Spans(opened.path, content=how.content or how.to == "atif")
-            return _spans(spans, log.name, how, file)
+            return _spans(spans, log, how, file)
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
     with contextlib.ExitStack() as stack:
@@ -334,7 +334,7 @@ def _tables(logs: Sequence[Path], folder: OutputFolder, *, content: bool) -> _Ma
                 continue
             read.append(spans)
             left_out.update(spans.left_out)
-            gaps.extend(_gaps_of(spans, output.shown_path(log)))
+            gaps.extend(_gaps_of(spans, log))
 
     try:
         from refold.exports import parquet  # noqa: PLC0415 - an extra
@@ -354,7 +354,7 @@ def _of_spans(count: int, left: Mapping[str, int], lost: int = 0, **made: Any) -
     return _Made(more={"spans": count, "lost": lost, "left_out": left_out}, **made)
 
 
-def _spans(spans: "Spans", name: str, how: _How, file: OutputFile | None) -> _Made:
+def _spans(spans: "Spans", log: Path, how: _How, file: OutputFile | None) -> _Made:
     """Write or send the spans of a run.
 
     Raises:
@@ -374,16 +374,16 @@ def _spans(spans: "Spans", name: str, how: _How, file: OutputFile | None) -> _Ma
             f"{why and f' ({output.safe(why)})'}: check that a collector "
             "listens at exactly this URL, and run the export again"
         )
-    text, gaps = f"{spans.made - lost:,} spans", _gaps_of(spans, name)
+    text, gaps = f"{spans.made - lost:,} spans", _gaps_of(spans, log)
     return _of_spans(spans.made, spans.left_out, lost, exported=made, gaps=gaps, text=text)
 
 
-def _gaps_of(spans: "Spans", name: str) -> list[str]:
+def _gaps_of(spans: "Spans", log: Path) -> list[str]:
     """Return that a run has something that could not be read; empty if not."""
     from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
 
     is_read = not spans.left_out.get(UNREAD) and _is_read(spans.tree)
-    return [] if is_read else [f"{name}: {_GAP}"]
+    return [] if is_read else [f"{output.shown_path(log)}: {_GAP} {output.command('verify', log)}"]
 
 
 def _put(spans: "Spans", how: _How, file: OutputFile | None) -> tuple[int, str]:
@@ -426,7 +426,8 @@ def _print_cost(times: int, *logs: Path, large: bool) -> None:
         cost = f"logs of {words.size(size)}, which may need {words.size(times * size)} of memory"
         if not large:
             raise click.UsageError(
-                f"{cost}; add --large, or use refold show --events -n 100 or refold why"
+                f"{cost}; add --large, or see a part: "
+                f"{output.command('show', logs[0], '--events', '-n', '100')}"
             )
         output.hint(f"reading {cost}")
 

@@ -64,7 +64,8 @@ def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
             listed = _listed(contents.whole(start.tree), now, path)
     if path and not listed:
         raise UsageError(
-            f"{path}: no such file after that entry; to list the files, use `refold files LOG`"
+            f"{path}: no such file after that entry; to list the files, use "
+            f"`{output.command('files', log)}`"
         )
     told = PrintedFiles(
         log=output.shown_path(log),
@@ -100,7 +101,7 @@ def _describe(told: PrintedFiles, lost: str) -> None:
     changed = sum(bool(file.change) for file in told.files)
     output.line((f"{words.counted(len(told.files), 'file')}, {changed} changed", "dim"))
     if lost:
-        output.complain(f"the recording of the folder stops at some entry: {lost}")
+        output.complain(f"the folder was not recorded up to the end: {lost}")
 
 
 def _restored(entries: list[TreeEntry], contents: Contents, out: Path) -> int:

@@ -40,7 +40,7 @@ _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
 _WORDS: Final = {
     "foreign": "another run's",
-    "damaged": "damaged: see `refold verify`",
+    "damaged": "damaged: see `{}`",
 }
 
 
@@ -325,8 +325,9 @@ def gaps_of(log: OpenedLog, tree: RunNode, blobs: list[Damage]) -> tuple[str, ..
 def log_gaps(log: OpenedLog, tree: RunNode) -> tuple[str, ...]:
     """Return which logs of a run cannot be read."""
     return tuple(
-        f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
+        f"{log.shown(node.log)}: its log is {state.format(output.command('verify', log.given))}"
         for node in below(tree)
+        for state in [_WORDS.get(node.log_state, node.log_state)]
         if node.log_state not in _THERE
     )
 

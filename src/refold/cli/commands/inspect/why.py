@@ -7,6 +7,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import (
+    OpenedLog,
     continuing,
     edited_in,
     guarantee_of,
@@ -67,7 +68,7 @@ def command(*, log: Path, entry: str, every: bool) -> int:
         with output.progress(f"reading {log}"):
             started(opened.path)  # a file without a first entry has no causes
             most = None if every else output.LINES_MAX
-            found = causes(opened.path, _number(opened.path, entry), every=every, most=most)
+            found = causes(opened.path, _number(opened, entry), every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
         guarantee: dict[str, Any] = {**guarantee_of(opened.path)}
         guarantee |= {"verified": False} if kept.skipped else {}
@@ -87,15 +88,15 @@ def command(*, log: Path, entry: str, every: bool) -> int:
         return output.answer(document.as_json() | guarantee, describe)
 
 
-def _number(log: Path, entry: str) -> int:
+def _number(log: OpenedLog, entry: str) -> int:
     """Return the number of an entry, or of the last one of a call."""
-    calls = (
-        {each.call: each.seq for each in read_entries(log, torn_ok=True)} if "#" in entry else {}
-    )
+    entries = read_entries(log.path, torn_ok=True) if "#" in entry else ()
+    calls = {each.call: each.seq for each in entries}
     try:
         return calls.get(entry) or int(entry)
     except ValueError:
-        expected = "the number of an entry, or a call of `refold show LOG --events`"
+        listing = output.command("show", log.given, "--events")
+        expected = f"the number of an entry, or a call of `{listing}`"
         raise click.UsageError(f"{entry}: expected {expected}") from None
 
 
