@@ -74,6 +74,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("tools", "word_count", "a list of tools and functions"),
         ("tools", {"word_count": word_count}, "a list of tools and functions"),
         ("tools", [word_count, other_count], "unique names"),
+        ("tools", [word_count, "nope"], "or kinds of subagents: subagent, "),
         ("model", "gpt-5", "openai:NAME"),
         ("model", 5, "openai:NAME"),
         ("model", SimpleNamespace(complete=print), "an object with name and complete(request)"),
@@ -107,6 +108,7 @@ def test_an_option_of_another_kind_is_refused_by_name(
     assert refused.value.option.startswith(option)
     assert expected in refused.value.expected
     assert "refold.engine" not in refused.value.found
+    assert refused.value.__cause__ is None  # Python would show it first
     assert list(tmp_path.iterdir()) == []  # nothing was recorded
 
 
@@ -390,6 +392,10 @@ async def _cancelled(run: Any) -> None:
     await run.cancel(await run.start(refold.Delegation(program=_idle)))
 
 
+async def _changed(run: Any) -> None:
+    (await run.delegate(refold.Delegation(program=_idle))).output = 1
+
+
 SLIPS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a random stream awaited": (lambda run: run.random(), "remove `await`"),
     "a file awaited": (lambda run: run.read_text("none"), "remove `await`"),
@@ -411,6 +417,8 @@ SLIPS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda _run: refold.Delegation(program=_idle, timeout=5),  # type: ignore[call-arg]
         "limits=refold.Limits(timeout_seconds=…)",
     ),
+    "a method in a text": (lambda run: f"{run.now:%Y}", "call it: `run.now()`"),
+    "a changed outcome": (_changed, "`attrs.evolve(value, name=…)`"),
     "run and input swapped": (lambda _run: _got(asyncio.sleep(0, 1), "tool"), "(run, input)"),
     "a context variable": (lambda run: run.tool(asks_a_context), "pass their values as arguments"),
 }  # fmt: skip
@@ -483,6 +491,24 @@ def test_a_coroutine_as_a_result_is_refused_without_a_line_of_ours(
 
     assert "(is an await missing?)" in returned.message
     assert "use a plain function, not an async one" in asked.message
+    gc.collect()
+    assert [str(each.message) for each in recwarn] == []
+
+
+def test_a_tool_that_forgets_to_await_is_told_and_nothing_else_is_said(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    @refold.tool(effect="reads")
+    def forgets() -> int:
+        """Return a coroutine."""
+        return _idle(None, None)  # type: ignore[return-value, arg-type]
+
+    def program(run: refold.PlainRun, _input: Any) -> Any:
+        return run.tool(forgets)
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert "(is an await missing?)" in recording.message
     gc.collect()
     assert [str(each.message) for each in recwarn] == []
 

@@ -64,3 +64,12 @@ def texts(given: Iterable[str], name: str = "", *, is_secret: bool = False) -> t
     of = f"{name}: " if name else ""
     found = kind_of(given) if is_secret else shown(given)
     raise UsageError(f"{of}expected a list of strings, {near}; found {found}")
+
+
+def tool_names(tools: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts of a list, the value of a field `tools`.
+
+    Raises:
+        UsageError: as `texts`.
+    """
+    return texts(tools, "tools")

@@ -219,7 +219,11 @@ class Kernel:
             argument = self.types.read_input(argument)
         except ValueRefused as error:  # the caller's value did fit: it is redacted, or of a log
             return refused(error)
-        return self._execute(program, runs, argument)
+        try:
+            return self._execute(program, runs, argument)
+        finally:
+            for face in runs:
+                face._refuse_all()  # noqa: SLF001 - not for programs
 
     def _execute(
         self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Any
@@ -654,10 +658,13 @@ class Kernel:
         if self.loop.is_stepping():
             return
         if not self._is_plain or self._thread != threading.get_ident() or inside_collector():
-            raise UsageError(f"run was used outside its program: {self._outside()}")
+            raise UsageError(self.outside())
 
-    def _outside(self) -> str:
+    def outside(self) -> str:
         """Return where `run` is used, if not by its program, and what to do instead."""
+        return f"run was used outside its program: {self._where()}"
+
+    def _where(self) -> str:
         caller = asyncio._get_running_loop() or stdlib.plain_loop.get()  # noqa: SLF001 - or None
         if inside_collector():  # first: the collector hides our loop
             return (

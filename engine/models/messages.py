@@ -7,6 +7,7 @@ record, and those for a program's own models, are not checked. Rules: CONTRACT.m
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from refold.engine.encoding.canonical import shown
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ModelError
 from refold.engine.wire.parts.texts import short
@@ -33,6 +34,10 @@ def check_messages(model: str, messages: Sequence[Mapping[str, Any]]) -> None:
             raise ModelError(model, why, "messages")
         kind = "tool message" if role == "tool" else "message"
         _check(model, kind, message, _NEEDED.get(role, ("content",)))
+        content = message.get("content")
+        if not isinstance(content, str | list | None):
+            why = f"the content of a {role} message must be a string or a list of parts"
+            raise ModelError(model, f"{why}; found {shown(content)}", "messages")
         for call in message.get("tool_calls") or ():
             _check(model, "tool call", call, ("id", "name", "arguments"))
 

@@ -194,7 +194,7 @@ def reference_of(program: Program | Reference | str) -> Reference:
     source = module_source(module)
     if source is None:
         raise ProgramNotFound(
-            name, f"module {module!r} has no file to import: save the program in one"
+            name, f"module {module!r} was not loaded from a file: save the program in a file"
         )
     return Reference(source, name)
 

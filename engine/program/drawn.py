@@ -10,10 +10,12 @@ Rules: CONTRACT.md §9.3 (seeds), §9.8 (change markers).
 import contextvars
 import datetime as dt
 import errno
+import functools
+import inspect
 import os
 import random as _random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from refold.engine.encoding.canonical import Json, shown
@@ -91,6 +93,22 @@ def check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  #
         raise UsageError(f"run.{call} takes {expected}; found {shown(found)}")
 
 
+_KEPT: Final = ("secret", "settings")
+"""Methods that ask the kernel for nothing."""
+
+
+@functools.cache
+def _methods(face: type) -> list[tuple[str, bool]]:
+    """Return the names of the methods that ask a kernel, and whether they are awaited."""
+    found = inspect.getmembers(face, inspect.isfunction)
+    is_awaited = {"tool"} if face.__name__ == "Run" else set()
+    return [
+        (name, name in is_awaited or inspect.iscoroutinefunction(inspect.unwrap(method)))
+        for name, method in found
+        if not name.startswith("_") and name not in _KEPT
+    ]
+
+
 class Face:
     """What both faces of a run give at once."""
 
@@ -100,6 +118,20 @@ class Face:
         self._streams: dict[tuple[str, str], _random.Random] = {}
         self._patches: dict[str, bool] = {}
         self._memories: dict[str, Any] = {}
+
+    def _refuse_all(self) -> None:
+        """Refuse every method from now on, in one frame: the run has ended."""
+        kernel = self._kernel
+        face: type = type(self)
+
+        def refuse(*_given: Any, **_named: Any) -> NoReturn:
+            raise UsageError(kernel.outside())
+
+        async def refuse_if_awaited(*_given: Any, **_named: Any) -> NoReturn:
+            raise UsageError(kernel.outside())
+
+        for name, is_awaited in _methods(face):
+            self.__dict__[name] = refuse_if_awaited if is_awaited else refuse
 
     @property
     def id(self) -> str:

@@ -354,6 +354,8 @@ def _returned(tool: Tool, result: Any) -> ToolReturned:
     try:
         return ToolReturned("ok", tool.dump(result))
     except errors.NotCanonical as error:
+        if asyncio.iscoroutine(result):
+            result.close()  # else Python warns of it, with a line of ours
         place = f", at {errors.shortened(error.pointer)}," if error.pointer else ""
         advice = "; annotate what it returns, -> …" if error.expected == "a JSON value" else ""
         said = f"returned {error.found}{place} and not {error.expected}{advice}"

@@ -6,16 +6,18 @@ later is recorded as if it still counted.
 """
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Final
+from types import CodeType
+from typing import Any, Final
 
 from refold.engine.children.anchor import anchored, with_last_words, written_here
 from refold.engine.errors import RefoldError
 from refold.engine.events.outcome import ChildRef, Outcome, Status, failed
-from refold.engine.kernel.unawaited import tell_quietly
+from refold.engine.kernel.unawaited import Slip, place_of, tell_quietly
 from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
@@ -28,6 +30,10 @@ from refold.engine.runners.child_run import (
     suspended,
 )
 
+_SHARED: Final = (
+    "`{}` changed while a subagent ran that uses it: a replay, a resume or a fork does not repeat "
+    "that. Pass values to a subagent as its input, and return them as its output"
+)
 _PATIENCE_SECONDS: Final = GRACE_SECONDS + 0.2
 """The grace that the child's own kernel gives, and some slack: it seals its log within that."""
 
@@ -65,11 +71,33 @@ class InProcess:
             except RefoldError as error:
                 return stopped_or_failed(error, request)
             attended = _Attended(request, recorder, abandon, began)
+            before = _outer_sizes(request.program)
             with _watch.over(attended):
                 ended = _recorded(recorder)
+            for name, size in _outer_sizes(request.program).items():
+                if before.get(name, size) != size and callable(request.program):
+                    _warn_once(name, *place_of(request.program))
             if attended.abandoned is not None:
                 return attended.abandoned.result()
             return _outcome(ended, request)
+
+
+def _outer_sizes(program: Any) -> dict[str, int]:
+    """Return the sizes of the lists, sets and dicts outside of a program that it uses."""
+    code = getattr(program, "__code__", None)
+    if not isinstance(code, CodeType):
+        return {}
+    known = {name: program.__globals__.get(name) for name in code.co_names}
+    for name, cell in zip(code.co_freevars, program.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            known[name] = cell.cell_contents
+    return {name: len(each) for name, each in known.items() if isinstance(each, list | set | dict)}
+
+
+@functools.lru_cache(maxsize=64)
+def _warn_once(name: str, file: str = "", line: int = 0) -> None:
+    """Warn that a variable which a child shares with other runs has changed."""
+    tell_quietly([Slip(_SHARED.format(name), file, line)])
 
 
 def _recorded(recorder: Recorder) -> RecordedRun | BaseException:

@@ -90,7 +90,7 @@ def read_log_signature(path: Path) -> LogSignature | None:
     armor, line = armor_in(text), text.splitlines()[-1]
     statement = _statement(line)
     if statement is None or statement.encoded() != f"{line}\n".encode():
-        raise ValueError("a signature without the line that it signs")
+        raise ValueError("the line that the signature signs is missing")
     return LogSignature(statement, armor, fingerprint_of(statement.encoded(), armor))
 
 

@@ -375,7 +375,6 @@ def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> No
     for name in rules:
         if name not in names and name not in COMPARED_KINDS:
             raise UsageError(
-                f"compare {name!r}: the log does not contain such a tool, model or child; "
-                f"it contains {', '.join(sorted(names)) or 'none'}, and the general names "
-                f"are {', '.join(COMPARED_KINDS)}"
+                f"compare {name!r}: the run has no tool, model or child of this name; "
+                f"expected one of {', '.join([*sorted(names), *COMPARED_KINDS])}"
             )

@@ -48,6 +48,8 @@ _ADVICE: Final = {
     "`outcome.result()`",
     r"'ModelReply'|'dict' object has no attribute 'content'": 'write `reply.message["content"]`; '
     'its calls are `reply.message.get("tool_calls")`',
+    r"passed to method.__format__": "call it: `run.now()`, not `run.now`",
+    r"can't set attribute": "make a changed copy: `attrs.evolve(value, name=…)`",
     r"'method' object is not subscriptable": 'call it: `run.environment("NAME")`, not `[…]`',
     r"found async_generator": "a program cannot `yield`: return the result instead",
     r"'(NoneType|bool|int|float|str|list|dict)' object has no attribute "

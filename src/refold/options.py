@@ -193,9 +193,13 @@ def _flat(call: str, tools: Iterable[Any]) -> Iterator[Any]:
     """
     for each in tools:
         if isinstance(each, str):
-            from refold.tools.delegation.shipped import subagents  # noqa: PLC0415 - few names
+            from refold.tools.contract.policy import POLICIES  # noqa: PLC0415 - few names
+            from refold.tools.delegation.shipped import subagents  # noqa: PLC0415 - the same
 
-            yield from subagents(each)  # type: ignore[arg-type]  # refuses others
+            if each not in POLICIES:
+                expected = f"tools, functions, or kinds of subagents: {', '.join(POLICIES)}"
+                raise OptionRefused(call, "tools", expected, shown(each))
+            yield from subagents(each)  # type: ignore[arg-type]  # one of them
         elif _is_list(each):
             yield from _flat(call, each)
         elif each is None:
@@ -215,7 +219,7 @@ def _model(call: str, place: str, model: Any) -> Any:
         try:
             return model_from(model)
         except ModelNotFound as error:
-            raise OptionRefused(call, place, _MODEL, str(error)) from error
+            raise OptionRefused(call, place, _MODEL, shown(model)) from error.__cause__
     if not _has("complete", "name")(model):
         raise OptionRefused(call, place, _MODEL, shown(model))
     return model

@@ -68,7 +68,7 @@ def test_a_failure_says_class_and_words_and_no_key() -> None:
 
 def test_it_is_no_program_code() -> None:
     """Nor is anything but an effect class what a tool is taken for."""
-    with pytest.raises(refold.UsageError, match="a framework's tool is an effect"):
+    with pytest.raises(refold.UsageError, match="a framework's tool cannot start subagents"):
         foreign(None).delegate(None, {})
     with pytest.raises(refold.UsageError, match="expected one of pure"):
         checked_kind("look", "write")

@@ -31,7 +31,7 @@ import yaml
 from attrs.converters import optional
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.parameters import texts, tool_names
 from refold.engine.encoding.plain import to_json, without_empty
 from refold.engine.encoding.shapes import reader_of
 from refold.engine.encoding.strict import suggestion
@@ -77,7 +77,7 @@ class AgentDef:
     """Parameters of the model, such as `max_tokens`."""
     allow_skills: bool = False
     """Read and kept; nothing here uses it."""
-    tools: tuple[str, ...] | None = attrs.field(default=None, converter=optional(texts))
+    tools: tuple[str, ...] | None = attrs.field(default=None, converter=optional(tool_names))
     """As the file has them; `None` for all that there are."""
     disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Names that are taken off `tools`."""

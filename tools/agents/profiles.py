@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.encoding.canonical import Json, shown
-from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.parameters import texts, tool_names
 from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.ports.delegation import Children
@@ -53,7 +53,7 @@ class SpawnProfile:
     """Relative to the workspace; appended second."""
     bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Relative to the workspace; empty for `BOOTSTRAP_FILES`."""
-    tools: tuple[str, ...] = attrs.field(default=(), converter=texts)
+    tools: tuple[str, ...] = attrs.field(default=(), converter=tool_names)
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""

@@ -13,7 +13,7 @@ import attrs
 from attrs.converters import optional
 
 from refold.engine.encoding.canonical import Json, shown
-from refold.engine.encoding.parameters import texts
+from refold.engine.encoding.parameters import tool_names
 from refold.engine.errors import LimitRefused, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Children, Delegation
@@ -35,7 +35,7 @@ class ChildOptions:
     parameters: Mapping[str, Json] = {}
     """Parameters of the child's model, such as `max_tokens`, over the caller's own if the
     child has the caller's model."""
-    tools: tuple[str, ...] | None = attrs.field(default=None, converter=optional(texts))
+    tools: tuple[str, ...] | None = attrs.field(default=None, converter=optional(tool_names))
     """Names of the tools offered to the child, among the run's own; `None` for all of the
     caller's."""
     levels: int | None = None

@@ -123,7 +123,7 @@ def file_tool(name: str, *, root: str, **caps: int) -> FunctionTool[..., Any]:
         ToolRefused: no file tool has this name, `root` is not a folder, or a limit is invalid.
     """
     if name not in NAMES:
-        raise ToolRefused(name, "name", f"the file tools are {', '.join(NAMES)}")
+        raise ToolRefused(name, "name", f"not a file tool; the file tools are {', '.join(NAMES)}")
     top = checked_root(root, name)
     for cap, value in caps.items():
         if type(value) is not int or value < 1:

@@ -107,7 +107,7 @@ class FrameParser:
             size, headers, crc = _PRELUDE.unpack_from(self._held)
             is_one = _PRELUDE.size + headers + _CRC.size <= size <= EVENT_BYTES_MAX
             if crc != zlib.crc32(self._held[: _PRELUDE.size - _CRC.size]) or not is_one:
-                raise ValueError("no beginning of a frame")
+                raise ValueError("not the start of a frame")
             if len(self._held) < size:
                 return
             frame = bytes(self._held[:size])

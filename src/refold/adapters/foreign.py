@@ -83,7 +83,7 @@ class ForeignTool:
 
     def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Refuse: it is an effect and no program code."""
-        raise ToolRefused(self.name, "delegate", "a framework's tool is an effect")
+        raise ToolRefused(self.name, "delegate", "a framework's tool cannot start subagents")
 
     def dump(self, result: Any, /) -> Json:
         """Return a result as JSON.

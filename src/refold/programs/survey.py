@@ -245,7 +245,7 @@ async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
 async def _parts(run: Run, task: dict[str, Any]) -> list[dict[str, Any]]:
     sizes = await _sizes(run, task)
     if not any(sizes.values()):
-        raise RunEnded("nothing_found", "no Python file there; name a folder that has some")
+        raise RunEnded("nothing_found", "no Python files found: pass a folder that has some")
     size = sum(sum(each.values()) for each in sizes.values()) // task["parts"] + 1
     nothing: dict[str, list[str]] = {kind: [] for kind in sizes}
     return [

@@ -46,3 +46,13 @@ def test_help_has_the_options_of_programs_and_commands_in_groups(invoke: Invoke)
         assert "--program" in programs, name
         assert max(each.count("\n  -") for each in (shared, programs, commands)) <= 20, name
     assert "With a program" not in invoke("mcp-proxy", "--help").stdout
+
+
+@pytest.mark.parametrize("verb", ["replay", "resume", "fork", "explore"])
+def test_a_command_without_the_dashes_before_it_is_pointed_at_them(
+    verb: str, survey_log: Path, invoke: Callable[..., Result]
+) -> None:
+    said = invoke(verb, survey_log, "python", "agent.py")
+
+    assert said.exit_code == 2
+    assert "; a command to run follows --" in said.stderr

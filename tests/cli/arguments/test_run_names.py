@@ -71,6 +71,7 @@ def test_a_file_of_that_name_comes_first(three: Path) -> None:
         ("@lst", "@lst: no such run; did you mean @last, or @-2 for the one before it?"),
         ("runs/alhpa.jsonl", "runs/alhpa.jsonl: no such run; did you mean runs/alpha.jsonl?"),
         ("alhpa", "alhpa: no such run; did you mean runs/alpha.jsonl?"),
+        ("", "an empty text names no run: is a variable unset?"),
         ("p.py:main", "p.py:main: no such run; did you mean --program p.py:main?"),
     ],
 )

@@ -462,6 +462,10 @@ def test_run_is_refused_after_the_end(tmp_path: Path) -> None:
 
     ended = [refused(use, "the run has ended") for run in kept for use in uses_of(run)]
     assert ended == [True] * 22
+    for run in kept:
+        with pytest.raises(UsageError) as told:
+            run.uuid()
+        assert len(told.traceback) == 2, "this line, and the refusal"
 
 
 def test_run_is_refused_to_the_program_of_a_child(tmp_path: Path) -> None:

@@ -334,6 +334,7 @@ def test_an_extra_body_contradicts_nothing(
         ),
         ({"content": "?"}, "unknown role ''"),
         ({"role": "user", "contents": "?"}, "a message has no content, only role, contents"),
+        ({"role": "user", "content": 5}, "must be a string or a list of parts; found int 5"),
         (
             {"role": "tool", "id": "c", "content": "4"},
             "a tool message has no tool_call_id (the id of the call that it answers), only role",

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.ports import CancelSignal
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording import workers
+from refold.engine.runners import in_process
 from refold.engine.runners.in_process import InProcess
 from refold.replay.resume.resume import CONTINUED
 from tests.engine.conftest import Make, ended
@@ -214,3 +216,49 @@ def test_a_child_whose_log_exists_has_failed(request_for: Make, tmp_path: Path) 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("failed", "LogExists")
     assert (tmp_path / "a.1.jsonl").read_text() == "here first\n"
+
+
+SHARED: list[int] = []
+
+
+async def adds_to_a_list_of_the_module(_run: Run, number: int) -> None:
+    """Change what other runs see."""
+    SHARED.append(number)
+
+
+async def reads_a_list_of_the_module(_run: Run, number: int) -> int:
+    """Leave it as it is."""
+    return len(SHARED) + number
+
+
+async def starts(run: Run, programs: list[str]) -> list[int]:
+    """Run children that add to a list of their parent, or use one of the module."""
+    seen: list[int] = []
+
+    async def adds_to_a_list_of_its_parent(_run: Run, number: int) -> None:
+        seen.append(number)
+
+    known: dict[str, Any] = {
+        "parent": adds_to_a_list_of_its_parent,
+        "module": adds_to_a_list_of_the_module,
+        "reads": reads_a_list_of_the_module,
+    }
+    for number, name in enumerate(programs):
+        await run.delegate(refold.Delegation(program=known[name], input=number))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("parent", "`seen`"), ("module", "`SHARED`"), ("reads", "")]
+)
+def test_a_child_that_changes_a_variable_of_others_is_warned_of_once(
+    program: str, name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Their memory is one, and a replay has none of it."""
+    in_process._warn_once.cache_clear()
+    warnings.simplefilter("always")
+
+    refold.record(starts, [program, program], log=tmp_path / "a.jsonl")
+
+    found = [str(each.message) for each in recwarn if "subagent ran" in str(each.message)]
+    assert [text.split()[0] for text in found] == [name] * bool(name)

@@ -421,7 +421,7 @@ def test_a_volatile_path_that_is_none_is_refused(log: Path) -> None:
 def test_a_rule_for_what_is_not_there_is_refused(log: Path, name: str) -> None:
     """It would say nothing; the message names what there is, children's calls included."""
     with pytest.raises(
-        UsageError, match="get, parent, put, reader, scripted, and the general names are tool"
+        UsageError, match="expected one of get, parent, put, reader, scripted, tool"
     ):
         refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"})
 

@@ -207,7 +207,7 @@ def test_a_call_that_is_given_up_cancels_its_children(kind: str, tmp_path: Path)
     [
         ({"levels": -1}, LimitRefused, "levels"),
         ({"request_bytes": 0}, LimitRefused, "request_bytes"),
-        ({"tools": "look"}, refold.UsageError, "expected a list of strings"),
+        ({"tools": "look"}, refold.UsageError, "tools: expected a list of strings"),
         ({"limits": 3}, refold.UsageError, "limits: expected refold.Limits"),
         ({"policy": {}}, refold.UsageError, "policy: expected refold.tools.Policy"),
         ({"model": None}, refold.UsageError, "model: expected a name"),

@@ -55,7 +55,12 @@ class WithCommand(HelpPage):
         at = args.index("--") if "--" in args else len(args)
         if at < len(args):
             ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-        rest = super().parse_args(ctx, args[:at])
+        try:
+            rest = super().parse_args(ctx, args[:at])
+        except click.UsageError as error:
+            if "extra argument" not in error.message or at < len(args):
+                raise
+            raise click.UsageError(f"{error.message}; a command to run follows --", ctx) from None
         refused, why = (
             (OfPrograms, "has no effect with -- COMMAND") if at < len(args)
             else (OfCommands, "needs -- COMMAND")

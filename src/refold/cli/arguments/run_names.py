@@ -37,6 +37,8 @@ class _Runs(UserPath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path of the run; as it was given, if there is such a file, or no such run."""
+        if value == "":
+            raise click.UsageError("an empty text names no run: is a variable unset?", ctx)
         if isinstance(value, str) and _URL.match(value):
             return self._stored(stored_run(value), ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -174,7 +176,9 @@ class _Exact(_Own):
     """The type of an argument that is a run by its full name only."""
 
     def _found(self, value: str, name: str, folder: Path) -> None:
-        del value, name, folder
+        del folder
+        if name.startswith("@"):
+            raise click.UsageError(f"{value}: a run is removed by its full name only")
 
 
 EXACT: Final = _Exact(path_type=Path)

@@ -191,7 +191,7 @@ def test_a_head_that_is_none_is_usage(log: Path, invoke: Invoke) -> None:
     short, other = (invoke("verify", log, "--heads", head) for head in ("0" * 16, "x" * 64))
 
     assert (short.exit_code, other.exit_code) == (2, 2)
-    assert "a head consists of 64 hex digits, this one of 16" in short.stderr
+    assert "a head has 64 hex digits; this one has 16" in short.stderr
     assert "xxx: No such file" in other.stderr
 
 

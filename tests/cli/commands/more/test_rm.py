@@ -270,3 +270,7 @@ def test_what_commands_kept_of_a_run_goes_with_it(
 
     invoke("rm", log)
     assert not [*tmp_path.glob("cache/refold/folds/*")]
+
+
+def test_the_newest_run_is_not_removed_by_that_name(invoke: Invoke) -> None:
+    assert "@last: a run is removed by its full name only" in invoke("rm", "@last").stderr

@@ -118,7 +118,7 @@ def test_nothing_to_survey_is_five(tmp_path: Path, invoke: Invoke) -> None:
     said = invoke("demo", tmp_path / "empty", "--log", tmp_path / "d.jsonl")
 
     assert said.exit_code == 5
-    assert "no Python file there" in said.stdout
+    assert "no Python files found" in said.stdout
 
 
 def test_what_is_there_already_is_refused_before_anything_is_recorded(

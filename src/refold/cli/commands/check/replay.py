@@ -160,6 +160,9 @@ def command(
         how: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into, "is_all": is_all}
         how |= {"junit": junit, "is_sure": live.may_change, "copying": foreign.copying()}
         return replay_foreign(logs[0], again, **how, **foreign.passed())
+    for log in logs[1:]:
+        if not log.exists():
+            raise click.UsageError(f"{log}: no such log; a command to run follows --")
     import_from_here(None, *programs)
     volatile = parts_of(foreign.volatile)
     if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):

@@ -50,7 +50,7 @@ class KeptHeads(Value):
         if not text or (not text.strip("0123456789abcdef") and not Path(place).exists()):
             if len(text) not in (0, _HEAD_DIGITS):
                 raise click.UsageError(
-                    f"a head consists of {_HEAD_DIGITS} hex digits, this one of {len(text)}"
+                    f"a head has {_HEAD_DIGITS} hex digits; this one has {len(text)}"
                 )
             return cls(hash=text)
         from refold.store.kept_heads import HeadsFile  # noqa: PLC0415 - only with --heads

@@ -131,7 +131,8 @@ def command(
     if unread:
         files = words.counted(unread, "file")
         output.hint(
-            f"{files} could not be read, and may belong here: to list them, use --status unreadable"
+            f"{files} could not be read, so may be missing here: to list them, use "
+            "--status unreadable"
         )
 
     def describe() -> None:
