@@ -38,7 +38,14 @@ from refold.engine.workspace.tree import TreeEntry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import name_of_root, place_in, text_of
 from refold.replay.run.reading import AgentWork, Reading, Span, members
-from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, FileUse, RunNode
+from refold.replay.run.run_node import (
+    CANCELLED,
+    OBSERVED,
+    REFUSED,
+    UNFINISHED,
+    FileUse,
+    RunNode,
+)
 from refold.replay.run.steady import Steady
 from refold.replay.run.turns import TASKS
 
@@ -216,6 +223,7 @@ class WatchedLog(Reading):
         call = entry.call or ""
         match self.event(entry):
             case events.RunStarted() as started:
+                self.profile, self.steady = Profile.in_rules(started.rules), Steady(started.rules)
                 self.started = started
                 self.folder = str((started.rules.get(FOLDERS) or {}).get("folder") or "")
             case events.RunFinished() as finished:
@@ -232,6 +240,9 @@ class WatchedLog(Reading):
                 talk.status, talk.error = "cancelled", None
                 talk.priced = talk.priced.plus(Priced(unpriced=1))
                 talk.failed[GIVEN_UP] += 1
+            case events.EffectCancelled(kind="tool") if call in self._calls:
+                self._talk(call, entry).ended(call, cancelled=True)
+                self._calls[call] = attrs.evolve(self._calls[call], status=CANCELLED)
             case events.ToolCalled(tool=tool, arguments=arguments):
                 self._talk(call, entry).called(call, tool)
                 whom = delegated(tool, arguments, self.profile)
@@ -465,9 +476,13 @@ class WatchedLog(Reading):
         return plain if is_said else told or plain or said
 
     def _of_calls(self, scope: str) -> str:
-        """Return the status of a scope in which no model was asked: of a server of tools."""
+        """Return the status of a scope in which no model was asked: of a server of tools.
+
+        One without a call may be a conversation that is about to ask.
+        """
         ends = {call.status for key, call in self._calls.items() if scope_of(key) == scope}
-        return UNFINISHED if UNFINISHED in ends else "completed"
+        is_open = UNFINISHED in ends or not (ends or self.finished)
+        return UNFINISHED if is_open else "completed"
 
 
 def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -> RunNode:

@@ -7,23 +7,26 @@ import attrs
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refold.engine.errors import EventMalformed
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import MESSAGES, Extension, ModelAnswered, RunStarted
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.mcp import McpObserver
 from refold.engine.observed.observer import CONVERSATION, Observer
-from refold.engine.observed.profile import Profile
+from refold.engine.observed.profile import NAMED, Profile
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.audit.verify import verify
 from refold.replay.run.amounts import cost, failures
-from refold.replay.run.opened_run import delegation_tree
+from refold.replay.run.opened_run import OpenedRun, delegation_tree
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
+from tests.support.unfinished import cut
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 BRIEF = "Find three restaurants near the harbour"
@@ -561,3 +564,42 @@ def test_who_ends_before_its_subagent_is_told(order: tuple[int, int, int], tmp_p
 
     assert main.children[0].name == "scout"
     assert ("outlived" in main.notable) is (order[1] == 2)
+
+
+def test_a_call_of_a_server_that_was_cancelled_is_over(tmp_path: Path) -> None:
+    """The client that asked has left: nothing of the server broke off."""
+    path = tmp_path / "a.jsonl"
+    asked = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "a", "arguments": {}}}
+    with ObservedLog(path, program="p", input=None, vault=Vault()) as log:
+        observer = McpObserver(log, "tiny", 1, {"transport": "stdio", "command": ["x"]})
+        for number in (1, 2):
+            observer.client(asked | {"id": number})
+        observer.gone("")
+        log.seal("completed", "done")
+
+    (server,) = OpenedRun(path).tree.children
+
+    (use,) = server.tools
+    assert (use.called, use.failed, use.cancelled) == (2, 0, 2)
+    assert server.status == "completed"
+
+
+def test_a_conversation_that_has_not_asked_yet_has_not_ended(tmp_path: Path) -> None:
+    """Its beginning is an entry before its first request."""
+    log = record(tmp_path / "whole.jsonl", LEAD)
+    kinds = [entry.kind for entry in read_entries(log)]
+    begun = cut(log, tmp_path / "a.jsonl", kinds.index(CONVERSATION) + 1)
+
+    assert [each.status for each in OpenedRun(begun).unsettled.children] == ["unfinished"]
+
+
+def test_a_log_whose_profile_is_nonsense_is_damaged(tmp_path: Path) -> None:
+    """Whoever can hash can write one: it is told as damage, not as a fault of ours."""
+    rules = {NAMED: {"name": "x", "asides": [5]}}
+    with ObservedLog(
+        tmp_path / "a.jsonl", program="p", input=None, vault=Vault(), rules=rules
+    ) as log:
+        log.seal("completed", "done")
+
+    with pytest.raises(EventMalformed):
+        OpenedRun(tmp_path / "a.jsonl")
