@@ -131,6 +131,9 @@ class Agent:
             return None
         start, end = log.spans[own]
         took = (self.node.duration_ms or 0) * 1000
+        if own == ROOT and not log.has_ended and self.node.ended_us is not None and log.origin_us:
+            end = max(end, self.node.ended_us - log.origin_us[0])  # its parent knows when it ended
+            return min(start, end - took), end
         return start, end if own == ROOT and log.has_ended else max(end, start + took)
 
     @property

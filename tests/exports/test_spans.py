@@ -4,13 +4,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import refold
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.outcome import Outcome, failed
 from refold.engine.log.names import parent_of
 from refold.engine.log.reader import read_entries
+from refold.engine.ports.ports import ChildRequest
+from refold.engine.runners.in_process import InProcess
 from refold.exports.spans import Spans, TraceSpan
 from refold.page.document import page
 from refold.page.other_forms import trace_events
@@ -157,6 +161,86 @@ def test_a_fork_is_linked_to_its_source(tmp_path: Path) -> None:
     assert root.trace != above.trace
 
 
+class _Never:
+    """A runner whose children never begin."""
+
+    name = "never"
+
+    def run(self, request: ChildRequest, /) -> Outcome:
+        assert request.cancel.wait(60)
+        return failed("cancelled", "cancelled", "cancelled by its parent")
+
+
+def test_a_delegation_without_a_result_is_a_span_below_its_call(tmp_path: Path) -> None:
+    """Nothing of it was seen but that it was asked for."""
+    task = {"subagent_type": "scout", "prompt": "Find a hall."}
+    log = written(tmp_path / "a.jsonl", talk(user("Plan."), says("", ("t1", "Task", task))))
+
+    spans = list(Spans(log, content=True))
+
+    (scout,) = (each for each in runs(spans) if each.attributes["gen_ai.agent.name"] == "scout")
+    (call,) = (each for each in spans if "gen_ai.tool.name" in each.attributes)
+    assert scout.parent == call.id
+    assert scout.attributes["refold.brief"] == "Find a hall."
+
+
+class _Killed:
+    """A runner whose children are killed before they write their end, after a minute."""
+
+    name = "killed"
+
+    def run(self, request: ChildRequest, /) -> Outcome:
+        outcome = InProcess().run(request)
+        assert isinstance(outcome, Outcome)
+        assert request.log is not None
+        *lines, _ = request.log.read_bytes().splitlines(keepends=True)
+        request.log.write_bytes(b"".join(lines))
+        return attrs.evolve(outcome, duration_ms=60_000)
+
+
+def test_a_child_that_was_killed_ends_when_its_parent_was_told_so(tmp_path: Path) -> None:
+    """Its own log shows neither when it ended nor when its process began."""
+
+    async def ends(_run: refold.Run, _given: Any) -> None:
+        pass
+
+    async def asks(run: refold.Run, _given: Any) -> None:
+        await run.delegate(refold.Delegation(program=ends, input=1, brief="end"))
+
+    runners = {"killed": _Killed()}
+    log = refold.record(asks, None, log=tmp_path / "a.jsonl", runner="killed", runners=runners).log
+
+    root, child = OpenedRun(log).agents
+    whole, part = sorted(runs(list(Spans(log))), key=lambda each: each.parent is not None)
+    assert part.end_us <= whole.end_us
+    assert part.end_us - part.start_us == 60_000_000
+    assert root.interval is not None
+    assert child.interval is not None
+    assert (child.interval[1] or 0) <= (root.interval[1] or 0)
+    assert (child.interval[1] or 0) - child.interval[0] == 60_000_000
+
+
+def test_a_child_that_was_cancelled_before_it_began_is_one_span(tmp_path: Path) -> None:
+    """Its cancellation is no end of it: that is its outcome."""
+
+    async def naps(run: refold.Run, _given: Any) -> None:
+        await run.sleep(60)
+
+    async def gives_up(run: refold.Run, _given: Any) -> None:
+        child = await run.start(refold.Delegation(program=naps, input=1, brief="nap"))
+        run.cancel(child)
+        await run.join(child)
+
+    log = refold.record(
+        gives_up, None, log=tmp_path / "a.jsonl", runner="never", runners={"never": _Never()}
+    ).log
+    kinds = [entry.kind for entry in read_entries(log)]
+    assert kinds[1:4] == ["child.started", "effect.cancelled", "child.finished"]
+
+    ids = [each.id for each in Spans(log)]
+    assert len(ids) == len(set(ids)) == 2
+
+
 @pytest.mark.parametrize(
     "step", [pytest.param(17, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
 )
@@ -185,6 +269,9 @@ def test_in_no_prefix_is_said_of_what_is_open_that_it_has_ended(
             if node is tree or (tree.guarantee and node.scope in busy):
                 assert node.status in STANDINGS
                 assert not node.notable
+        seen = [node for node in below(tree) if node.requests or not node.scope]
+        assert len(runs(spans)) == sum(node.log_state != "missing" for node in seen)
+        assert len({each.id for each in spans}) == len(spans)
         told = Counter(each.attributes["refold.status"] for each in runs(spans))
         assert told["completed"] <= [node.status for node in below(tree)].count("completed")
         assert (

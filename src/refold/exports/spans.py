@@ -285,16 +285,26 @@ class _OneLog:
         self._all.left_out[UNREAD] += left
         if own is None:
             return
+        yield from self._left_open(own)
+        for scope, span in self._open_talks.items():
+            yield self._all.run_ended(self._talks[scope], span)
+        if entry.kind != "run.finished" and node.ended_us is not None:  # its parent knows when
+            own.end_us = max(own.end_us, node.ended_us - self._all.origin[0])
+            own.start_us = min(own.start_us, own.end_us - (node.duration_ms or 0) * 1000)
+        yield attrs.evolve(self._all.run_ended(node, own), links=links)
+
+    def _left_open(self, own: _Open) -> Iterator[TraceSpan]:
+        """Yield calls without an end, and what they were to start."""
         for call, span in self._open.items():
             span.end_us = own.end_us
             child = self._started.get(call)
             if child is not None and span.attributes.get("gen_ai.operation.name") == "invoke_agent":
                 whole = self._all.run_span(child, span.above, span.start_us)  # it has no log yet
                 span.attributes = whole.attributes | span.attributes
+                child = None
             yield self._all.ended(span, "open")
-        for scope, span in self._open_talks.items():
-            yield self._all.run_ended(self._talks[scope], span)
-        yield attrs.evolve(self._all.run_ended(node, own), links=links)
+            if child is not None:  # of a watched command: nothing of it was seen
+                yield self._unseen(child, (span.above[0], span.id), span.start_us, own.end_us)
 
     def _talk(self, entry: Entry, at: int, own: _Open) -> _Above:
         """Return the spans around an entry's call; a new conversation begins."""
@@ -395,6 +405,8 @@ class _OneLog:
         self, entry: Entry, at: int, above: _Above, clock: LogTimes, run: _Open
     ) -> Iterator[TraceSpan]:
         call = entry.call or ""
+        if entry.kind == "effect.cancelled" and entry.data.get("kind") == "child":
+            return  # it ends with its outcome
         node, span = self._started.get(call), self._open.pop(call, None)
         begun = at if span is None else span.start_us
         if span is not None and entry.kind != "child.finished":
@@ -415,9 +427,13 @@ class _OneLog:
                 del self._delegating[scope_of(call)]
             above = above[0], span.id
         if node is not None and not node.log:  # rejected, or nothing of it was seen
-            told = self._all.run_span(node, above, begun, f"{self._node.run_id} {call}")
-            told.end_us = clock.ended(entry) or at
-            yield self._all.run_ended(node, told)
+            yield self._unseen(node, above, begun, clock.ended(entry) or at)
+
+    def _unseen(self, node: RunNode, above: _Above, begun: int, ended: int) -> TraceSpan:
+        """Return the span of a run without entries, or of a delegation that was not seen."""
+        told = self._all.run_span(node, above, begun, f"{self._node.run_id} {node.call}")
+        told.end_us = ended
+        return self._all.run_ended(node, told)
 
     def _answer(self, entry: Entry) -> tuple[str, str, dict[str, Any]]:
         """Return the status, the code of the error and the attributes of an answer."""
