@@ -171,7 +171,10 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
         ignored=report.ignored_count,
         not_compared=(
             *report.not_compared,
-            *(f"what comes after the end of {name}" for name in report.ends_early),
+            *(
+                f"what comes after the last entry of {name}, which has no end"
+                for name in report.ends_early
+            ),
         ),
         divergences=divergences,
     )

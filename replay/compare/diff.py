@@ -169,7 +169,8 @@ class _Comparison:
                 what = f"the bytes after the last entry of {side.path}"
                 self.notes.append(f"{run}: not compared: {what}, {side.behind} bytes")
             if run == _ROOT and side.finished is None:
-                self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
+                rest = f"what comes after the last entry of {side.path}, which has no end"
+                self.notes.append(f"{run}: not compared: {rest}")
         for pair in paired.pairs:
             self._pair_differs(pair, a, b, run)
         if a.looks != b.looks:

@@ -282,7 +282,10 @@ def test_an_unsealed_log_is_compared_as_far_as_it_goes(two: Two) -> None:
         ("root", "status"),
         ("root", "output"),
     ]
-    left = ["the bytes after the last entry of {}, 8 bytes", "what comes after the end of {}"]
+    left = [
+        "the bytes after the last entry of {}, 8 bytes",
+        "what comes after the last entry of {}, which has no end",
+    ]
     assert list(found.notes) == [f"root: not compared: {s.format(two.b)}" for s in left]
     assert diff(two.b, two.b).identical
     assert set(diff(two.b, two.b).notes) == set(found.notes)
