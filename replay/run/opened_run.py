@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.errors import UsageError
 from refold.engine.events.call_key import key_in
 from refold.engine.events.outcome import Usage
@@ -109,6 +110,9 @@ class Agent:
             return words_of(step.result) if (step := self._start) is not None else ""
         said = log.output if not self.node.scope else None
         said = said.get("stdout") if isinstance(said, dict) and "stdout" in said else said
+        parts = said if isinstance(said, list) else [said]
+        if isinstance(said, list | dict) and not all(map(_is_message, parts)):
+            return text_of_json(said)
         texts = (turn.says for turn in reversed(self.turns) if turn.says)
         return words_of(said) if said is not None else next(texts, "")
 
@@ -324,6 +328,11 @@ TITLE_MAX: Final = 200
 """Characters of a run's title."""
 _READ: Final = ("read", "torn", "damaged")
 """States of a log of which some entries verify."""
+
+
+def _is_message(value: Any) -> bool:
+    """Return whether a value is a message, or a part of one."""
+    return isinstance(value, dict) and not value.keys().isdisjoint({"text", "content"})
 
 
 def _label(agent: Agent) -> str:

@@ -34,7 +34,7 @@ Interval = tuple[int, int | None]
 _LATER: Final = (*COMPLETES, "effect.cancelled", "effect.late")
 ROOT: Final = "0"
 """The key of the run itself."""
-TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
+TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request", "title")
 """Members that describe a task; the first one present is used."""
 
 
@@ -330,5 +330,6 @@ def words_of(content: Any) -> str:
         return "\n".join(filter(None, map(words_of, content)))
     if isinstance(content, dict):
         found = (content[name] for name in ("text", "content", "parts") if name in content)
-        return words_of(next(found, None)) or text_of_json(content)
+        parts = next((each for each in found if isinstance(each, str | list)), None)
+        return words_of(parts) or text_of_json(content)
     return "" if content is None else text_of_json(content)

@@ -307,11 +307,12 @@ def test_files_of_a_command_are_told_with_who_changed_them_and_their_diffs(
     log = record_edits(tmp_path, "r", {"new": "two"})
     target = tmp_path / "r.html"
     target.write_text(page_html(page(log, files=True)), encoding="utf-8")
-    _open(browser, target)
+    _open(browser, target, width=1024)
 
     browser.click(".files summary")
     browser.reads(".files .panel", "~ a.py +1 -1")
-    assert "+two" in browser.text(".files .panel")
+    assert browser.texts(".files .panel ins")[0].strip() == "+two"
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
 
 
 # --- the query -------------------------------------------------------------------------------

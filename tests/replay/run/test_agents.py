@@ -1,6 +1,7 @@
 """Agents: what each was told, did and answered, for both kinds of log (CONTRACT.md §13.9)."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ def test_a_step_leads_to_the_agent_that_it_started(watched: OpenedRun) -> None:
     assert kinds == ["tool.called", "tool.returned"]
     (start, end), (began, ended) = step.interval, review.interval or (0, None)
     assert start <= began <= (ended or 0) <= (end or 0)
+
+
+def test_a_task_and_an_output_that_are_values_are_told_whole(tmp_path: Path) -> None:
+    """A number named `parts` is not a message, and a list of values not the parts of one."""
+
+    async def program(_run: refold.Run, given: Any) -> Any:
+        return {"parts": [given, 3]}
+
+    told: dict[str, dict[str, Any]] = {
+        '{"jobs":2,"parts":16}': {"jobs": 2, "parts": 16},
+        "count the words": {"parts": 16, "title": "count the words"},
+        "count them": {"n": 1, "text": "count them"},
+    }
+    for number, (task, given) in enumerate(told.items()):
+        run = OpenedRun(refold.record(program, given, log=tmp_path / f"{number}.jsonl").log)
+        assert run.main.task_text == task
+        assert json.loads(run.main.answered) == {"parts": [given, 3]}
 
 
 def test_a_program_without_a_model_has_steps_before_any_turn() -> None:

@@ -231,7 +231,7 @@ async function list() {
 	try {
 		set({ runs: (await (await fetch(ask("runs"))).json()).runs ?? [], note: "" });
 	} catch {
-		set({ note: "The server does not answer." });
+		set({ runs: state.runs ?? [], note: "The server does not answer." });
 	}
 }
 
@@ -247,7 +247,7 @@ async function boot() {
 	onChange(() => render(h(App, {}), root));
 	if (!given.live) start(given);
 	else if (!given.log) {
-		set({ runs: [], ...placed(location.hash) });
+		set(placed(location.hash));
 		await list();
 		setInterval(list, 5000);
 	} else {

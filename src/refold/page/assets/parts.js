@@ -2,7 +2,7 @@
 import { Component } from "./vendor/preact.js";
 import { lexer } from "./vendor/marked.js";
 import { h } from "./dom.js";
-import { isBad, isRed } from "./model.js";
+import { isBad, isRed, unreadOf } from "./model.js";
 import { set, state } from "./store.js";
 import { brief, count, fileText, number, short, split, words } from "./words.js";
 
@@ -64,9 +64,11 @@ export const Sign = ({ status, warn = false }) =>
 		h("span.unseen", words(status)),
 	);
 
-/** How an agent ended; a warning if it completed although something failed. @param {Agent} agent */
-export const Ended = (agent) =>
-	h(Sign, { status: agent.status, warn: agent.status === "completed" && isRed(agent) });
+/** How an agent ended; a warning if it completed although something failed or is lost. @param {Agent} agent */
+export function Ended(agent) {
+	const isDoubtful = isRed(agent) || unreadOf(agent) !== "";
+	return h(Sign, { status: agent.status, warn: agent.status === "completed" && isDoubtful });
+}
 
 /** A button of an icon alone, or of a sign. @param {Props} props */
 export const Tool = ({ title, icon, sign, act, ...given }) =>
@@ -152,6 +154,9 @@ export const highlighted = (text) =>
  * @param {any} shown @param {string} what @param {string | (() => string)} text */
 export const copied = (shown, what, text) => h("div.copied", shown, h(Copy, { text, what }));
 
+/** @type {Record<string, string>} */
+const signed = { "+": "ins", "-": "del" };
+
 /** A diff, its lines marked; of edits, the text that went and the one that came.
  * @param {string[]} parts */
 export const Diff = (parts) =>
@@ -159,7 +164,7 @@ export const Diff = (parts) =>
 		"pre.out.diff",
 		parts.map((text, key) =>
 			h(
-				text.startsWith("+") ? "ins" : text.startsWith("-") ? "del" : "span",
+				signed[/^(\+\+\+|---) (.\/|\/dev)/.test(text) ? "" : text[0]] ?? "span",
 				{ key },
 				highlighted(text),
 				"\n",

@@ -317,7 +317,7 @@ export function Head({ run, fault }) {
 		),
 		h(
 			"div.row.heading",
-			h("h1", { title: short(run.title, 1000) }, highlighted(short(run.title, 160))),
+			h("h1", highlighted(run.title)),
 			h(Status, { status: root.status }),
 			bad > 0 &&
 				h(

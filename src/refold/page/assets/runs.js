@@ -28,16 +28,17 @@ function Spark({ lanes }) {
 }
 
 /** @param {any} run */
-const failedIn = (run) => (run.failed ?? 0) + (run.tools_failed ?? 0);
+const isFailed = (run) => isBad(run.status) || run.failed > 0 || run.tools_failed > 0;
 
-/** @param {any} run */
-const isFailed = (run) => isBad(run.status) || failedIn(run) > 0;
+/** How many subagents failed; if none did, how many calls. @param {any} run */
+const failedIn = ({ failed, tools_failed: calls }) =>
+	failed ? number(failed) : calls ? count(calls, "call") : "";
 
 /** The class, the name and the cell of each column. @type {[string, string, (run: any) => any][]} */
 const COLUMNS = [
 	["lanescell", "Agents over time", (run) => h(Spark, { lanes: run.lanes })],
 	["num.sub", "Subagents", ({ subagents: n }) => (n === undefined ? "…" : n ? number(n) : "")],
-	["num.sub", "Failed", (run) => h("span.bad", failedIn(run) ? number(failedIn(run)) : "")],
+	["num.sub", "Failed", (run) => h("span.bad", failedIn(run))],
 	["num.sub", "Files", (run) => (run.files ? number(run.files) : "")],
 	["num.cost", "Cost", (run) => (run.cost_usd_micros ? money(run.cost_usd_micros) : "")],
 	["num.ran", "Time", ({ duration_ms: ms }) => (typeof ms === "number" ? duration(ms * 1000) : "")],
@@ -114,7 +115,6 @@ export function RunsPage({ runs }) {
 						),
 					),
 				),
-				h("span.grow"),
 				chosen.length === 2
 					? h("a.button", { href: to({ log: chosen[0], other: chosen[1] }) }, "Compare the two")
 					: h("span.soft", chosen.length ? "choose one more to compare" : ""),
@@ -161,8 +161,8 @@ export function RunsPage({ runs }) {
 						: h(
 								"span.soft.cut",
 								highlighted(
-									[run.path, run.program === run.title ? "" : run.program, run.agent, ...(run.models ?? [])]
-										.filter(Boolean)
+									[...new Set([run.path, run.program, run.agent, ...(run.models ?? [])])]
+										.filter((each) => each && each !== run.title)
 										.join(" · "),
 								),
 							);
