@@ -790,8 +790,8 @@ class LogPoisoned(Detailed, LogError):
         safe = f"Entries up to {self.durable_seq} are" if self.durable_seq >= 0 else "No entry is"
         return (
             f"{self.path}: {self.why}. {safe} known to be on disk, and nothing more will be "
-            f"written. To see what is there, use `refold verify {_quoted(self.path)}`; when the "
-            "cause is fixed, `refold resume` continues the run"
+            "written. To see what is there, use `refold verify`; when the cause is fixed, "
+            "`refold resume` continues the run"
         )
 
 

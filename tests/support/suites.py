@@ -4,6 +4,7 @@
 is executed live leaves a line in `calls.txt`.
 """
 
+import contextlib
 import gc
 import os
 import re
@@ -13,6 +14,8 @@ from types import ModuleType
 from typing import Final
 
 import pytest
+
+from tests.support.hints import READING, failed_hints, runnable_hints
 
 AGENT: Final = '''
 from pathlib import Path
@@ -74,8 +77,12 @@ class Suite:
         self.write(**{name: source.replace(old, new)})
 
     def run(self, *options: str) -> pytest.RunResult:
-        """Run the suite in this process."""
-        return run_here(self._pytester, *_PLAIN, *_NO_OTHERS, *options)
+        """Run the suite in this process; what it says to read can be read as it is printed."""
+        result = run_here(self._pytester, *_PLAIN, *_NO_OTHERS, *options)
+        hints = runnable_hints(result.stdout.str(), READING, lambda words: words)
+        with contextlib.chdir(self.folder):
+            assert failed_hints(hints) == []
+        return result
 
     def run_apart(self, *options: str) -> pytest.RunResult:
         """Run the suite in a process of its own."""
