@@ -6,6 +6,7 @@ have the paths that its command sees. Rules: CONTRACT.md §16.20.
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,8 @@ from refold.engine.workspace.tree import is_below
 
 _BEGIN: Final = b"gitdir: "
 _REF: Final = "ref: "
+_WHO: Final = re.compile(r"://[^/\s'\"@]+@")
+"""The user and the password of an address: `git pull` writes it down as it was given."""
 _LINES: Final = 100
 """Of a reflog."""
 _MOST: Final = 1000
@@ -128,16 +131,16 @@ def places_of(git: Git, own: Path) -> tuple[str, str, tuple[Worktree, ...], dict
     """Return `git_file`, `common`, `worktrees` and `texts`; `own` is the git folder."""
     common = _line(own / "commondir")
     trees = tuple(_worktrees(own, own / common)) if (own / common / "worktrees").is_dir() else ()
-    found = {name: _text(own / name) for name in OWN_TEXTS}
-    found |= {name: _text(own / common / name) for name in COMMON_TEXTS}
+    found = {name: _text(own, name) for name in OWN_TEXTS}
+    found |= {name: _text(own / common, name) for name in COMMON_TEXTS}
     texts = {name: text for name, text in found.items() if text}
     return git_file_of(git.top), common, trees, texts
 
 
-def _text(file: Path) -> str:
+def _text(folder: Path, name: str) -> str:
     """Return a file of git, of a reflog its last lines; empty if it is missing or too long."""
-    text = _read(file).decode(errors="replace")
-    if "logs" in file.parts:
+    text = _WHO.sub("://", _read(folder / name).decode(errors="replace"))
+    if name.startswith("logs/"):
         text = "".join(text.splitlines(keepends=True)[-_LINES:])
     return text if len(text.encode()) <= TEXT_MAX else ""
 

@@ -29,6 +29,21 @@ def test_a_linked_work_tree_tells_of_the_others(tmp_path: Path) -> None:
     )
 
 
+def test_of_addresses_in_reflogs_no_password_is_read(tmp_path: Path) -> None:
+    """`git pull ADDRESS` is in the reflog of HEAD, and in the message of a merge."""
+    top = repository(tmp_path / "r", {"f": "1\n"})
+    pulled = "https://ann:tok%40n@git.example/a@b.git"
+    (top / ".git" / "MERGE_MSG").write_text(f"Merge branch 'main' of {pulled}\n")
+    with (top / ".git" / "logs" / "HEAD").open("a") as file:
+        file.write(f"{'0' * 40} {'1' * 40} Ann <a@b> 1 +0000\tpull {pulled}: Merge made\n")
+
+    *_, texts = linked.places_of(Git(top), top / ".git")
+
+    assert "tok" not in str(texts)
+    assert texts["MERGE_MSG"] == "Merge branch 'main' of https://git.example/a@b.git\n"
+    assert "Ann <a@b>" in texts["logs/HEAD"]
+
+
 def test_what_is_outside_is_named_once_with_what_it_holds() -> None:
     """A submodule of a linked work tree is in the git folder of the main one."""
     led = "/m/.git/worktrees/w"
