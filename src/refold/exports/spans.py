@@ -62,16 +62,17 @@ _Above = tuple[bytes | None, bytes | None]
 """The run or conversation that a span is part of, and the span that it is nested in."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.define(kw_only=True)
 class TraceSpan:
-    """One operation; times are microseconds since 1970."""
+    """One operation."""
 
     trace: bytes
     id: bytes
     parent: bytes | None
     name: str
     start_us: int
-    end_us: int
+    """In microseconds since 1970, as is its end; until it ends, both count from the first entry."""
+    end_us: int = 0
     attributes: dict[str, Any]
     error: str = ""
     """The code of its error; empty if it did not fail."""
@@ -79,21 +80,8 @@ class TraceSpan:
     """Trace and span of each run that this one was made of."""
     agent: bytes | None
     """The span of the run or conversation that it is part of; `None` for the first."""
-    messages: tuple[tuple[bool, dict[str, Any]], ...]
-    """Messages that a request added, and its answer (True), without texts that are left out."""
-
-
-@attrs.define
-class _Open:
-    """A call or run that has begun."""
-
-    id: bytes
-    above: _Above
-    name: str
-    start_us: int
-    attributes: dict[str, Any]
-    end_us: int = 0
     messages: tuple[tuple[bool, dict[str, Any]], ...] = ()
+    """Messages that a request added, and its answer (True), without texts that are left out."""
     tools: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     """Definitions of the tools that a run or conversation offered its models, by name."""
 
@@ -138,23 +126,24 @@ class Spans:
                 yield span
             waiting.extend(log.below)
 
-    def ended(self, span: _Open, status: str, error: str = "", **more: Any) -> TraceSpan:
+    def begun(
+        self, name: str, own: bytes, above: _Above, start_us: int, attributes: dict[str, Any]
+    ) -> TraceSpan:
+        """Return a span that begins."""
+        agent, parent = above
+        told: dict[str, Any] = {"trace": self._trace, "id": own, "agent": agent, "parent": parent}
+        return TraceSpan(name=name, start_us=start_us, attributes=attributes, **told)
+
+    def ended(self, span: TraceSpan, status: str, error: str = "", **more: Any) -> TraceSpan:
         """Return a span that has ended with `status`."""
         failed = status not in _FINE and status not in _NOT_ENDED
         code = error or (status if failed else "")
         known = {"error.type": code or None, "refold.status": status} | more
-        return TraceSpan(
-            trace=self._trace,
-            id=span.id,
-            parent=span.above[1],
-            name=span.name,
-            start_us=self.origin[0] + span.start_us,
-            end_us=self.origin[0] + max(span.start_us, span.end_us),
-            attributes={k: v for k, v in (span.attributes | known).items() if v is not None},
-            error=code,
-            agent=span.above[0],
-            messages=span.messages,
-        )
+        span.attributes = {k: v for k, v in (span.attributes | known).items() if v is not None}
+        span.end_us = self.origin[0] + max(span.start_us, span.end_us)
+        span.start_us += self.origin[0]
+        span.error = code
+        return span
 
     def text(self, name: str, value: Any) -> dict[str, Any]:
         """Return content as an attribute, as JSON; if it is left out, only count it."""
@@ -184,7 +173,7 @@ class Spans:
             return node.run_id or None
         return f"{node.run_id or self.tree.run_id or self.run} {node.scope}"
 
-    def run_span(self, node: RunNode, above: _Above, start_us: int, place: str = "") -> _Open:
+    def run_span(self, node: RunNode, above: _Above, start_us: int, place: str = "") -> TraceSpan:
         """Return the span of a run or conversation that begins; `place` names one without an id."""
         place = place or (_ROOT if node is self.tree else f"{node.run_id} {node.scope}")
         agent = node.name or node.program
@@ -210,15 +199,10 @@ class Spans:
         limits = {f"refold.limit.{name}": value for name, value in node.limits.items()}
         notable = {"refold.notable": sorted(node.notable) or None}
         content = self.text("refold.brief", node.brief)
-        return _Open(
-            self.id_of(place),
-            above,
-            f"invoke_agent {agent}",
-            start_us,
-            facts | spent | limits | notable | content,
-        )
+        attributes = facts | spent | limits | notable | content
+        return self.begun(f"invoke_agent {agent}", self.id_of(place), above, start_us, attributes)
 
-    def run_ended(self, node: RunNode, span: _Open) -> TraceSpan:
+    def run_ended(self, node: RunNode, span: TraceSpan) -> TraceSpan:
         """Return the span of a run or conversation, with the end that its tree has."""
         if node.duration_ms is not None:
             took = node.duration_ms * 1000
@@ -246,8 +230,8 @@ class _OneLog:
             if each.scope
         }
         self._started = {each.call: each for each in nodes if each.call and not each.scope}
-        self._open: dict[str, _Open] = {}
-        self._open_talks: dict[str, _Open] = {}
+        self._open: dict[str, TraceSpan] = {}
+        self._open_talks: dict[str, TraceSpan] = {}
         self._delegating: dict[str, bytes] = {}
         """Open calls of delegation tools, by task: one task has one open call."""
         self._models: dict[str, str] = {}
@@ -262,7 +246,7 @@ class _OneLog:
     def spans(self) -> Iterator[TraceSpan]:
         """Yield them, and at the end the run itself."""
         clock, node = LogTimes(self._all.origin), self._node
-        own: _Open | None = None
+        own: TraceSpan | None = None
         links: tuple[tuple[bytes, bytes], ...] = ()
         left = node.entries
         for entry in sound(self._path, node.entries, resolve=self._all.content):
@@ -291,29 +275,32 @@ class _OneLog:
         if entry.kind != "run.finished" and node.ended_us is not None:  # its parent knows when
             own.end_us = max(own.end_us, node.ended_us - self._all.origin[0])
             own.start_us = min(own.start_us, own.end_us - (node.duration_ms or 0) * 1000)
-        yield attrs.evolve(self._all.run_ended(node, own), links=links)
+        own.links = links
+        yield self._all.run_ended(node, own)
 
-    def _left_open(self, own: _Open) -> Iterator[TraceSpan]:
+    def _left_open(self, own: TraceSpan) -> Iterator[TraceSpan]:
         """Yield calls without an end, and what they were to start."""
         for call, span in self._open.items():
             span.end_us = own.end_us
             child = self._started.get(call)
             if child is not None and span.attributes.get("gen_ai.operation.name") == "invoke_agent":
-                whole = self._all.run_span(child, span.above, span.start_us)  # it has no log yet
+                above = span.agent, span.parent  # it has no log yet
+                whole = self._all.run_span(child, above, span.start_us)
                 span.attributes = whole.attributes | span.attributes
                 child = None
+            begun = span.start_us
             yield self._all.ended(span, "open")
             if child is not None:  # of a watched command: nothing of it was seen
-                yield self._unseen(child, (span.above[0], span.id), span.start_us, own.end_us)
+                yield self._unseen(child, (span.agent, span.id), begun, own.end_us)
 
-    def _talk(self, entry: Entry, at: int, own: _Open) -> _Above:
+    def _talk(self, entry: Entry, at: int, own: TraceSpan) -> _Above:
         """Return the spans around an entry's call; a new conversation begins."""
         scope = scope_of(entry.call or "")
         if node := self._talks.get(scope):
             if scope not in self._open_talks:
                 above = self._open_talks.get(self._talks_above.get(scope, "")) or own
                 call = self._open.get(node.call) or above
-                agent = above.id if call is above else call.above[0]
+                agent = above.id if call is above else call.agent
                 self._open_talks[scope] = self._all.run_span(node, (agent, call.id), at)
             self._open_talks[scope].end_us = at
             return (self._open_talks[scope].id,) * 2
@@ -352,7 +339,7 @@ class _OneLog:
         calls.remove(call)
         return call.get("id") or None
 
-    def _begin(self, entry: Entry, at: int, above: _Above, run: _Open) -> None:
+    def _begin(self, entry: Entry, at: int, above: _Above, run: TraceSpan) -> None:
         call, data = entry.call or "", entry.data
         name = named(entry.kind, data)[1]
         facts: dict[str, Any] = {"refold.entry": entry.seq, "refold.call": call}
@@ -385,7 +372,8 @@ class _OneLog:
                 facts |= self._all.text("refold.question", data.get("question"))
         if does != "ask":
             facts["gen_ai.operation.name"] = does
-        opened = self._open[call] = _Open(span, above, f"{does} {name}".strip(), at, facts)
+        what = f"{does} {name}".strip()
+        opened = self._open[call] = self._all.begun(what, span, above, at, facts)
         opened.messages = tuple((False, self._all.message(each)) for each in added)
 
     def _asked(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -402,7 +390,7 @@ class _OneLog:
         return facts | request_parameters(parameters)
 
     def _end(
-        self, entry: Entry, at: int, above: _Above, clock: LogTimes, run: _Open
+        self, entry: Entry, at: int, above: _Above, clock: LogTimes, run: TraceSpan
     ) -> Iterator[TraceSpan]:
         call = entry.call or ""
         if entry.kind == "effect.cancelled" and entry.data.get("kind") == "child":
