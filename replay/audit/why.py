@@ -29,9 +29,8 @@ from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import EntryMissing, FolderRefused, LogDamaged, LogError, LogMissing
 from refold.engine.events.call_key import scope_above, scope_of
 from refold.engine.events.events import COMPLETES, FOLDER, FROM_WORLD, REQUEST_KINDS, UNSEEN
-from refold.engine.log.blobs import BlobStore
 from refold.engine.log.descriptors import holding
-from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
+from refold.engine.log.names import check_seq, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.kept_folds import LogFold, entries_at, fold_log
@@ -406,12 +405,8 @@ _ROLES: Final = {
 class _Log(LogFold):
     """The causes in one log: numbers without data, and call keys only of open requests."""
 
-    UNKEPT = frozenset({"_path", "_blobs"})
-
     def __init__(self, path: Path, last: int | None, *, every: bool = False) -> None:
-        super().__init__()
-        self._path = path
-        self._blobs = BlobStore(blobs_of(path))
+        super().__init__(path)
         self._every = every
         self.roles = bytearray()
         self.causes = array("i")
@@ -438,7 +433,7 @@ class _Log(LogFold):
         self._starts: dict[str, tuple[Json, str]] = {}
         """By call key: the child's number, and the hash of its start."""
         self._talk = _Talk()
-        fold_log(path, self, last=last, torn_ok=True, keeps=not every)
+        fold_log(self, last=last, torn_ok=True, keeps=not every)
 
     def causes_beside(self, seq: int) -> Sequence[int]:
         """Return the direct causes of an entry beside `causes`."""
@@ -525,7 +520,7 @@ class _Log(LogFold):
         """Let a change of files be led to by the calls that can have made it, the latest first."""
         from refold.engine.workspace.entries import FolderChanged, read_entry  # noqa: PLC0415 - few logs have folders
 
-        changed = read_entry(whole_data(entry, self._path, self._blobs))
+        changed = read_entry(whole_data(entry, self.path, self._blobs))
         if isinstance(changed, FolderChanged):
             running = self._since | self._open
             calls = {call for change in changed.changes for call in changed.suspects(change)}
@@ -561,7 +556,7 @@ class _Log(LogFold):
 
     def _take_talk(self, entry: Entry, call: str) -> None:
         try:
-            data = whole_data(entry, self._path, self._blobs)
+            data = whole_data(entry, self.path, self._blobs)
         except LogDamaged:  # which message it was is not known; the rest of the log is
             self.is_whole = False
             return

@@ -21,14 +21,14 @@ import attrs
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.events.call_key import parts_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.names import blobs_of
-from refold.engine.log.reader import Entry, open_log, read_entries
+from refold.engine.log.blobs import BlobBroken, is_marked, resolved
+from refold.engine.log.reader import Entry, open_log
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
 from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
 from refold.replay.index.asked_items import named
+from refold.replay.index.kept_folds import LogFold, fold_log
 
 if TYPE_CHECKING:  # with all that reads a folder
     from refold.replay.observed.folder import FileDifference
@@ -149,7 +149,7 @@ class Calls:
         return place
 
 
-class RunCalls:
+class RunCalls(LogFold):
     """The calls of the log at `path`, and the start and end of its run.
 
     Clock reads are not calls; `looks` counts them.
@@ -171,7 +171,7 @@ class RunCalls:
 
         `declared` are the declarations of the log tree that this log belongs to.
         """
-        self.path = path
+        super().__init__(path)
         self.declared = declared or Declared(path)
         self.volatile = tuple(volatile)
         self.calls: Calls | list[Call] = Calls()
@@ -184,14 +184,8 @@ class RunCalls:
         self.finished: dict[str, Any] | None = None
         """The data of `run.finished`; `None` for a log that is not sealed."""
         self._limits: Mapping[str, Any] = {}
-        self.entries = 0
-        self._blobs = BlobStore(blobs_of(path))
-        end = 0
-        for entry in read_entries(path, torn_ok=True):
-            self._take(entry)
-            self.entries += 1
-            end = entry.offset + len(entry.line)
-        self.behind = path.stat().st_size - end
+        fold_log(self, torn_ok=True, keeps=False)
+        self.behind = path.stat().st_size - self.end
         """Bytes behind the last entry: a torn tail."""
 
     def scopes(self) -> dict[str, "array[int]"]:
@@ -234,7 +228,9 @@ class RunCalls:
 
     # --- reading -------------------------------------------------------------------------
 
-    def _take(self, entry: Entry) -> None:
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        super().take(entry)
         match entry.kind:
             case "run.started":
                 self.started = dict(self.declared.value(self._resolved(entry.data, entry.line)))

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final
 
 from refold.engine.errors import LogDamaged
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, ChainEnd, seq_of
 from refold.engine.log.descriptors import CLOEXEC, LOCKS, NOFOLLOW, NONBLOCK, placed, signature_of
 from refold.engine.log.line import LINE_MAX, NO_HASH, TRAILER, stored_hash, trailer
+from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, entry_of, open_log, read_entries, reading
 
 LEAST: Final = 1024 * 1024
@@ -45,9 +47,10 @@ _PLAIN: Final = {
 class LogFold:
     """Reads a log, here only how far; its state is all attributes but `UNKEPT`."""
 
-    UNKEPT: ClassVar[frozenset[str]] = frozenset()
+    UNKEPT: ClassVar[frozenset[str]] = frozenset({"path", "_blobs"})
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path, self._blobs = path, BlobStore(blobs_of(path))
         self.entries, self.end, self.head = 0, 0, ""
         """How many entries were taken, the byte after the last, and its hash."""
         self.is_whole = True
@@ -57,6 +60,21 @@ class LogFold:
         """Take the next entry."""
         self.entries, self.end = entry.seq + 1, entry.offset + len(entry.line)
         self.head = entry.hash
+
+    def data(self, entry: Entry) -> Any:
+        """Return the data of an entry with its large texts, or notes on those that are missing.
+
+        Raises:
+            BlobBroken: a marker is malformed.
+        """
+        return resolved(entry.data, self._text) if is_marked(entry.line) else entry.data
+
+    def _text(self, name: str, size: int) -> str:
+        try:
+            return self._blobs.get(name, size)
+        except BlobBroken as broken:
+            self.is_whole = False
+            return f"({broken.what}: {size} bytes)"
 
 
 class KeptFolds:
@@ -72,8 +90,9 @@ class KeptFolds:
         self._before: dict[Path, tuple[tuple[int, ...], str]] = {}
         """Of these logs: the signature before they were read, and the name of the state."""
 
-    def restore(self, path: Path, fold: LogFold) -> ChainEnd:
+    def restore(self, fold: LogFold) -> ChainEnd:
         """Give a fold the state that was kept of it, if it fits the log; return where it ends."""
+        path = fold.path
         start = ChainEnd(str(path), 0, 0, NO_HASH)
         with contextlib.suppress(Exception), open_log(path) as file:  # a damaged state is none
             found = os.fstat(file.fileno())
@@ -90,11 +109,11 @@ class KeptFolds:
                 self.skipped[path] = seq
         return start
 
-    def keep(self, path: Path, fold: LogFold, last: Entry) -> None:
+    def keep(self, fold: LogFold, last: Entry) -> None:
         """Keep the state of a fold after an entry; where that fails, nothing is kept."""
-        if self._folder is None or path not in self._before:
+        if self._folder is None or fold.path not in self._before:
             return
-        before, name = self._before[path]
+        before, name = self._before[fold.path]
         end = last.seq + 1, last.offset + len(last.line), last.hash.encode()
         state = {name: each for name, each in vars(fold).items() if name not in fold.UNKEPT}
         with contextlib.suppress(OSError):
@@ -167,9 +186,9 @@ def keeping(kept: KeptFolds | None) -> Iterator[None]:
 
 
 def fold_log(
-    path: Path, fold: LogFold, *, last: int | None = None, torn_ok: bool = False, keeps: bool = True
+    fold: LogFold, *, last: int | None = None, torn_ok: bool = False, keeps: bool = True
 ) -> None:
-    """Let a fold take the entries of the log at `path`, up to the entry `last` or to the end.
+    """Let a fold take the entries of its log, up to the entry `last` or to the end.
 
     Only those that it has not taken before; in a block of `keeping`, nor in an earlier command, if
     it `keeps`.
@@ -178,19 +197,19 @@ def fold_log(
         LogError: any error of `read_entries`.
     """
     kept = _KEPT.get() if keeps and not fold.entries else None
-    start = ChainEnd(str(path), fold.entries, fold.end, fold.head.encode())
-    start = start if kept is None else kept.restore(path, fold)
+    start = ChainEnd(str(fold.path), fold.entries, fold.end, fold.head.encode())
+    start = start if kept is None else kept.restore(fold)
     most = None if last is None else min(max(0, last + 1 - start.seq), sys.maxsize)
     entry, wrong = None, None
     try:
-        for entry in islice(read_entries(path, torn_ok=torn_ok, start=start), most):
+        for entry in islice(read_entries(fold.path, torn_ok=torn_ok, start=start), most):
             fold.take(entry)
     except LogDamaged as error:
         if error.what != TORN_TAIL:
             raise
         wrong = error
     if kept is not None and entry is not None and fold.is_whole:
-        kept.keep(path, fold, entry)
+        kept.keep(fold, entry)
     if wrong is not None:
         raise wrong
 

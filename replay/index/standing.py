@@ -56,8 +56,8 @@ def stood(log: Path | None, question: str | None) -> tuple[OpenStatus, str]:
 class _Waiting(LogFold):
     """Finds the open questions of a log, and the children that were not joined."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.has_ended = False
         self.waiting: dict[str | None, int | str] = {}
         """By call: a child's number, or a question."""
@@ -75,9 +75,9 @@ class _Waiting(LogFold):
 
 def _questions(log: Path) -> Iterator[str]:
     """Yield the open questions of a log, and of its children that were not joined."""
-    found = _Waiting()
+    found = _Waiting(log)
     with contextlib.suppress(LogError, LogMissing):  # a child may not have begun
-        fold_log(log, found, torn_ok=True)
+        fold_log(found, torn_ok=True)
     if found.has_ended:
         return
     yield from (each for each in found.waiting.values() if isinstance(each, str))

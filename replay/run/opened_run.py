@@ -320,7 +320,7 @@ class OpenedRun:
             self._logs[path] = LogTurns(path, origin, self._reading.profile)
         log = self._logs[path]
         if log.entries < watched.entries:
-            fold_sensibly(path, log, last=watched.entries - 1, keeps=False)
+            fold_sensibly(log, last=watched.entries - 1, keeps=False)
         return log
 
 

@@ -21,9 +21,8 @@ from refold.engine.events.codec import structure
 from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
 from refold.engine.events.outcome import Usage
 from refold.engine.log.beside import Marked
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobBroken, is_marked
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import LogFold, fold_log
@@ -124,9 +123,7 @@ class AgentWork:
         }
 
 
-def fold_sensibly(
-    path: Path, fold: LogFold, *, last: int | None = None, keeps: bool = True
-) -> LogError | None:
+def fold_sensibly(fold: LogFold, *, last: int | None = None, keeps: bool = True) -> LogError | None:
     """Let a fold take entries as `fold_log` does; return what stopped it before the end.
 
     Raises:
@@ -134,7 +131,7 @@ def fold_sensibly(
         LogUnsupported: it was written by a newer version.
     """
     try:
-        fold_log(path, fold, last=last, keeps=keeps)
+        fold_log(fold, last=last, keeps=keeps)
     except (LogDamaged, EventMalformed) as error:
         return error
     except BlobBroken as broken:
@@ -148,20 +145,18 @@ def fold_sensibly(
 class Reading(LogFold):
     """The entries of one log, read to its end or to where it does not verify."""
 
-    UNKEPT = frozenset({"path", "wrong", "_blobs", "_prices"})
+    UNKEPT = LogFold.UNKEPT | {"wrong", "_prices"}
     folder = ""
     """The folder that a watched command worked in; empty for a program."""
     asides: Mapping[str, list[str]] = MappingProxyType({})
     """By the conversation above: the scopes of requests beside the work."""
 
     def __init__(self, path: Path, prices: Prices | None = None) -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(path)
         self._prices = prices
         """For answers whose cost is not in the log; `None`: it stays unknown."""
         self._to_price: dict[str | None, dict[str, Any]] = {}
         """By open call, if there are prices: the request to a model."""
-        self._blobs = BlobStore(blobs_of(path))
         self._span = Span()
         self.started: RunStarted | None = None
         self.finished: RunFinished | None = None
@@ -190,7 +185,7 @@ class Reading(LogFold):
             LogMissing: the file does not exist.
             LogUnsupported: it was written by a newer version.
         """
-        self.wrong = fold_sensibly(self.path, self, keeps=self._prices is None)
+        self.wrong = fold_sensibly(self, keeps=self._prices is None)
 
     @property
     def profile(self) -> "Profile | None":
@@ -224,13 +219,10 @@ class Reading(LogFold):
         Raises:
             EventMalformed: its data does not fit its kind.
         """
-        data: Any = entry.data
-        if is_marked(entry.line):
-            try:
-                data = resolved(data, self._text)
-            except BlobBroken as broken:
-                raise EventMalformed(entry.kind, "", broken.expected, broken.found) from None
-        event = structure(entry.kind, data)
+        try:
+            event = structure(entry.kind, self.data(entry))
+        except BlobBroken as broken:
+            raise EventMalformed(entry.kind, "", broken.expected, broken.found) from None
         if self._prices is not None and isinstance(event, ModelAnswered):
             name = self.model_name(self._to_price.pop(entry.call, {}))
             return attrs.evolve(event, usage=self._prices.priced(event.usage, name))
@@ -239,13 +231,6 @@ class Reading(LogFold):
     def model_name(self, asked: Mapping[str, Any]) -> str:
         """Return the model of a request, with its provider: `openai:gpt-4o`."""
         return str(asked.get("model", ""))
-
-    def _text(self, name: str, size: int) -> str:
-        try:
-            return self._blobs.get(name, size)
-        except BlobBroken as broken:
-            self.is_whole = False
-            return f"({broken.what}: {size} bytes)"
 
     def facts(self) -> dict[str, Any]:
         """Return the fields of a node about its log and the run's end."""

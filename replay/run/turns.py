@@ -17,8 +17,6 @@ from refold.engine.encoding.canonical import text_of_json
 from refold.engine.encoding.document import Document
 from refold.engine.events.call_key import scope_of, with_above
 from refold.engine.events.events import COMPLETES, MESSAGES
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry
 from refold.replay.difference.pointer_diff import same, shared_ends
 from refold.replay.index.asked_items import is_asked, named
@@ -144,7 +142,7 @@ class LogTurns(LogFold):
 
         `profile` belongs to a watched command; `None` for a program.
         """
-        super().__init__()
+        super().__init__(path)
         self.origin_us = origin_us
         self.turns: dict[str, list[Turn]] = {}
         """By scope of the conversation; `0` for the program, or the command itself."""
@@ -155,7 +153,7 @@ class LogTurns(LogFold):
         self.has_ended = False
         self.unsure: dict[str, tuple[Step, int]] = {}
         """By call: children of which only their own logs know when they ended."""
-        self._profile, self._blobs = profile, BlobStore(blobs_of(path))
+        self._profile = profile
         self._chains = Chains()
         self._last: dict[str, Turn] = {}
         """By task: its own last turn."""
@@ -171,7 +169,7 @@ class LogTurns(LogFold):
         if not self.entries:
             self._times = LogTimes(self.origin_us)
         at, call, kind = self._times.at(entry), entry.call or "", entry.kind
-        data = resolved(entry.data, self._text) if is_marked(entry.line) else entry.data
+        data = self.data(entry)
         agent = (self._profile is not None and scope_of(call)) or ROOT
         for key in {agent, ROOT}:
             self.spans[key] = self.spans.get(key, (at, at))[0], at
@@ -187,12 +185,6 @@ class LogTurns(LogFold):
         elif is_asked(kind) or (kind == "child.finished" and "delegation" in data):
             self._step(agent, entry, data, at)
         super().take(entry)
-
-    def _text(self, name: str, size: int) -> str:
-        try:
-            return self._blobs.get(name, size)
-        except BlobBroken as broken:
-            return f"({broken.what}: {size} bytes)"
 
     def _asked(self, agent: str, entry: Entry, data: Mapping[str, Any], at: int) -> None:
         call, known = entry.call or "", self.turns.setdefault(agent, [])

@@ -91,7 +91,6 @@ class _End:
     """One way in which the run ended."""
 
     found: Rehearsed
-    order: DeliveryOrder
     orders: int = 0
 
 
@@ -126,7 +125,7 @@ class _Search:
         """The delivered keys, for each order that was tried."""
         self._aside: set[DeliveryOrder] = set()
         """Orders that were tried out of turn: their neighbours are not queued yet."""
-        self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
+        self._ends: dict[str, _End] = {self._own: _End(baseline, 1)}
         self._waiting: list[list[_Deviation]] = []
         """Deviations to be tried, by how many they come on top of."""
         self.is_exhaustive = False
@@ -180,7 +179,7 @@ class _Search:
             self._aside.remove(found.delivered)
             return found
         self.seen.add(found.delivered)
-        end = self._ends.setdefault(digest_of(found), _End(found, order))
+        end = self._ends.setdefault(digest_of(found), _End(found))
         end.orders += 1
         if self._on_order is not None:
             self._on_order(len(self.seen))

@@ -126,9 +126,9 @@ def test_only_new_entries_of_a_log_that_grew_are_read(place: _Place) -> None:
     place.write(b"".join(lines[:5]))
     place.check(-1)
     place.write(b"".join(lines))
-    fold, kept = LogFold(), place.kept()
+    fold, kept = LogFold(place.log), place.kept()
     with keeping(kept):
-        fold_log(place.log, fold)
+        fold_log(fold)
 
     assert fold.entries == len(lines)
     assert not kept.skipped  # nobody counted before

@@ -399,8 +399,8 @@ def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
     Raises:
         EntryMissing: the log has no such entry.
     """
-    count = LogFold()
-    fold_log(log.path, count, last=at if at >= 0 else None, torn_ok=True)
+    count = LogFold(log.path)
+    fold_log(count, last=at if at >= 0 else None, torn_ok=True)
     seq = at if at >= 0 else count.entries + at
     if not 0 <= seq < count.entries:
         raise EntryMissing(str(log.given), at, count.entries)
