@@ -212,6 +212,18 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert listed[0] == listed[1]  # a placeholder is not a secret of the new run
 
 
+def test_the_end_of_a_command_leads_to_its_last_answer(folder: Path, invoke: Invoke) -> None:
+    """The log has no cause of the end itself, as Refold does not control the command."""
+    said = invoke("why", "a.jsonl", "-1")
+
+    _, _, number = said.stderr.partition("of its last answer: refold why a.jsonl ")
+    answered = invoke("why", "a.jsonl", number.strip())
+    assert (said.exit_code, answered.exit_code) == (0, 0)
+    assert "model.answered" in answered.stdout.splitlines()[1]
+    assert "run.started" in answered.stdout
+    assert folder.is_dir()
+
+
 @pytest.mark.parametrize(
     ("is_said", "verb"),
     some(2, [(False, "resume"), (True, "fork"), (True, "resume"), (False, "replay")]),

@@ -98,7 +98,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
         "type": click.Choice(["full", "recorded"]), "default": "full",
         "help": "Answer immediately (default), or after the recorded delays.",
     },
-    "--into": {"type": LOG, "metavar": "FILE", "help": "Also record this run in a new log."},
+    "--into": {"type": LOG, "metavar": "FILE", "help": "New log; by default in runs/."},
     "--upstream": {
         "metavar": "[NAME=]URL", "multiple": True,
         "help": "Server to send requests to; by default the one in the base-URL variables, or the "

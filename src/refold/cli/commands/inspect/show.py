@@ -134,9 +134,9 @@ def command(
       refold show runs/audit.jsonl --at 12 --to -1   how it changed to the end
       refold show report.refold --json
 
-    Exit code: 0 shown · 1 the digest of the state differs from the recorded one
-    3 shown, but a child's log or a large text is missing,
-    damaged or from another run, as standard error reports: refold verify LOG.
+    Exit code: 0 shown · 1 the digest of the state differs from the recorded one ·
+    3 shown, but a child's log or a large text is missing, damaged or from another
+    run, as standard error reports: refold verify LOG.
     """
     lists = (is_events, is_files, is_effects, *(each is not None for each in (entry, number, at)))
     whole = details or is_failed or is_notable or is_priced

@@ -1,5 +1,6 @@
 """`refold why`: what led to an entry, back to the first line of its root (CONTRACT.md §14.14)."""
 
+from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from refold.cli.output.printed import PrintedCauses
 from refold.engine.log.reader import read_entries
 from refold.replay.audit.why import Cause, causes
 
+_ANSWERED: Final = "model.answered"
 _LEVELS_MAX: Final = 12
 """Deeper links are not indented further."""
 
@@ -84,8 +86,18 @@ def command(*, log: Path, entry: str, every: bool) -> int:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
             print_guarantee(guarantee_of(opened.path))
+            if found.first[0].kind == "run.finished" and found.count == 1:
+                _point_to_answer(opened.path, log)
 
         return output.answer(document.as_json() | guarantee, describe)
+
+
+def _point_to_answer(path: Path, log: Path) -> None:
+    """Name the last answer of a recorded command, whose end has no cause in the log."""
+    answers = (each.seq for each in read_entries(path, torn_ok=True) if each.kind == _ANSWERED)
+    for seq in deque(answers, maxlen=1):
+        line = output.command("why", log, str(seq))
+        output.hint(f"the log has no cause of the command's end; of its last answer: {line}")
 
 
 def _number(log: OpenedLog, entry: str) -> int:
