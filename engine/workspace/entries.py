@@ -326,6 +326,8 @@ class FolderState:
         self.repositories: tuple[Repository, ...] = ()
         self.states: dict[str, set[TreeEntry | None]] = {}
         """What paths held that changed at some time, before and after each change."""
+        self.before = ""
+        """What the run that this one continues left in the user's folder, as lines of a tree."""
         self.places: dict[str, None] = {}
         """Paths at which there was a repository at some time."""
         self.made: list[MadeObject] = []

@@ -345,7 +345,7 @@ class _Reading:
             record.agents[data["scope"]] = data["agent"]
             record.started_by[data["scope"]] = data.get("call", "")
         elif kind == events.LEFT:
-            record.left = str(data["files"])
+            record.left = record.folder.before = str(data["files"])
         elif kind == events.FOLDER:
             record.folder.apply(read_entry(data))
 

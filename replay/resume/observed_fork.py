@@ -71,6 +71,7 @@ def kept_record(
     record.left = whole.left or whole.folder.left  # in the user's folder, where the run went on
     if record.folder.started is None:  # an entry before that of the folder: it begins there, too
         record.folder = whole.folder
+    record.folder.before = record.left
     whole_first = sorted(edits, key=lambda key: key != answers[key].call)
     anew = [key for key in whole_first if _edit(record, key, answers[key].call, edits[key])]
     _spell(record, {answers[key].call for key in anew})

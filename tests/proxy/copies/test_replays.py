@@ -167,6 +167,28 @@ def test_a_fork_and_its_replay_run_in_a_copy(
         assert any("in a copy" in note for note in notes), notes
 
 
+def test_what_the_original_left_is_no_edit_to_a_replay_of_its_fork(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's folder has a file that the original changed, and the fork changed another."""
+    agent, origin, into = (scene.top / name for name in ("two.py", "two.jsonl", "fork.jsonl"))
+    script = """
+    said = text_of(ask("Hello " + open("calc.py").read() + open("new.py").read()))
+    open("new.py" if said == "No idea." else "calc.py", "w").write(said)
+    """
+    agent.write_text(textwrap.dedent(CLIENT) + textwrap.dedent(script))
+    command = [sys.executable, str(agent)]
+    with Upstream() as upstream:
+        upstream.lead(monkeypatch)
+        record_command(command, log=origin)
+        fork_command(origin, command, edits={"0/1#1": "No idea."}, into=into)
+
+    again = replay_command(into, command)
+
+    assert again.identical, str(again)
+    assert not any("used from" in note for note in again.notes), again.notes
+
+
 @pytest.mark.long
 def test_a_replay_that_is_killed_changes_nothing(scene: Scene) -> None:
     """At any time: the sandbox ends with it."""

@@ -107,7 +107,15 @@ class RecordedFolder:
         """Return all that the record knows that a path held."""
         start = self.whole.by_path.get(path)
         in_commit = {self.committed[path]} if path in self.committed else set()
-        return {start, *self.state.states.get(path, ()), *in_commit}
+        return {start, *self.states.get(path, ()), *in_commit}
+
+    @functools.cached_property
+    def states(self) -> Mapping[str, set[TreeEntry | None]]:
+        """What paths held that the run changed, or that the run before it left changed."""
+        found = {path: {*entries} for path, entries in self.state.states.items()}
+        for one in FileTree.of_text(self.state.before).differs:
+            found.setdefault(one.path, set()).add(None if one.kind == "gone" else one)
+        return found
 
 
 def todays_folder(recorded: RecordedFolder) -> Path | None:
@@ -167,7 +175,7 @@ def _holds_most(folder: Path, recorded: RecordedFolder) -> bool:
     found = 0
     for each in sample:
         if held := held_at(folder, each.path):
-            entries = {each, *recorded.state.states.get(each.path, ())}
+            entries = {each, *recorded.states.get(each.path, ())}
             found += any(map(held.is_as, entries))
     return found * 2 > len(sample)
 
@@ -268,7 +276,7 @@ def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry
 def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
     """Return the states of each path that differs from the start of the record."""
     now, repositories = _scanned(recorded, today)
-    start, changed = recorded.whole.by_path, recorded.state.states
+    start, changed = recorded.whole.by_path, recorded.states
     places = [one.path for one in recorded.started.repositories]
     missing = [path for path in places if path and not (today / path / ".git").exists()]
     out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", FOLDER)]
