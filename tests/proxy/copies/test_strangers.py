@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from refold.engine.errors import FolderIncomplete, FolderRefused, GitFailed, UsageError
 from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.entries import (
+    COMMON_TEXTS,
+    OWN_TEXTS,
     FolderChanged,
     FolderStarted,
     FolderState,
@@ -67,6 +69,7 @@ def _logs(draw: st.DrawFn) -> dict[str, Any]:
         "bases": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
         "repositories": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
         "has_commit": draw(st.booleans()),
+        "texts": draw(st.lists(st.sampled_from((*OWN_TEXTS, *COMMON_TEXTS)), max_size=3)),
         "changes": draw(st.sampled_from(_NAMES)),
     }
 
@@ -91,7 +94,9 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     )
     repositories = tuple(
         Repository(path, commit if drawn["has_commit"] else "", "refs/heads/pwned",
-                   f"{commit} refs/tags/v1\n", index,
+                   f"{commit} refs/tags/v1\n{commit} refs/heads/b refs/tags/v1\n"
+                   f"{commit} refs/remotes/c refs/heads/b\n", index,
+                   texts=dict.fromkeys(drawn["texts"], f"{home}/.ssh/key\n"),
                    settings={"user.name": "--edit", "init.defaultbranch": "../../x"})
         for path in sorted(drawn["repositories"])
     )  # fmt: skip
