@@ -35,7 +35,7 @@ _REMEDY: Final = (
     "Make it a tool (@refold.tool) and call it through run.tool; a model is asked through run.model"
 )
 
-_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
+OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 """The outermost frames of Refold below the program."""
 
 _LOGGING: Final = str(Path(logging.__file__).parent)
@@ -175,7 +175,7 @@ def _decoded(part: Any) -> str:
 def _is_logged() -> bool:
     """Return whether a handler of `logging` is the caller: its messages are not part of a run."""
     for frame, _ in walk_stack(sys._getframe(1)):  # noqa: SLF001 - the callers are what is asked for
-        if frame.f_code in _OUTERMOST:
+        if frame.f_code in OUTERMOST:
             break
         if frame.f_code.co_filename.startswith(_LOGGING):
             return True
@@ -193,5 +193,5 @@ def _asking_line() -> tuple[str, int]:
         if "site-packages" in file:
             installed = installed if installed[1] else (file, line)
         elif file != __file__ and not file.startswith((_STDLIB, "<")):
-            return installed if frame.f_code in _OUTERMOST else (file, line)
+            return installed if frame.f_code in OUTERMOST else (file, line)
     return installed

@@ -48,7 +48,7 @@ from refold.engine.log import call_data
 from refold.engine.log.blobs import DOLLAR, encode_data, is_marked
 from refold.engine.log.damage import without_lines
 from refold.engine.log.reader import Entry
-from refold.engine.loop.loop import Loop, Timer
+from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
     Identity,
@@ -70,6 +70,7 @@ from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.index.armed_timers import ArmedTimers
 from refold.replay.index.cursor import Cursor, Unparsed, mono_us_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
+from refold.replay.reexecute.network import OUTERMOST
 
 
 class Replayed(World):
@@ -606,9 +607,6 @@ _ENGINE: Final = Path(refold.engine.__path__[0])
 _OURS: Final = tuple(str(folder.resolve()) for folder in (_ENGINE, _ENGINE.with_name("replay")))
 
 
-_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
-
-
 _BESIDE: Final = ("/site-packages/", "/dist-packages/", "/refold/adapters/")
 """Files of frameworks: they are named only where no file of the program's own can be."""
 
@@ -624,7 +622,7 @@ def program_place() -> tuple[str, int] | None:
     """Return the file and line of the program's innermost frame; `None` where it does not run."""
     stack = walk_stack(sys._getframe(1))  # noqa: SLF001 - the call site is what is asked for
     return _innermost(
-        frame for frame, _ in takewhile(lambda each: each[0].f_code not in _OUTERMOST, stack)
+        frame for frame, _ in takewhile(lambda each: each[0].f_code not in OUTERMOST, stack)
     )
 
 

@@ -38,14 +38,7 @@ from refold.engine.workspace.tree import TreeEntry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import name_of_root, place_in, text_of
 from refold.replay.run.reading import AgentWork, Reading, Span, members
-from refold.replay.run.run_node import (
-    CANCELLED,
-    OBSERVED,
-    REFUSED,
-    UNFINISHED,
-    FileUse,
-    RunNode,
-)
+from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, FileUse, RunNode
 from refold.replay.run.steady import Steady
 from refold.replay.run.turns import TASKS
 
@@ -242,7 +235,7 @@ class WatchedLog(Reading):
                 talk.failed[GIVEN_UP] += 1
             case events.EffectCancelled(kind="tool") if call in self._calls:
                 self._talk(call, entry).ended(call, cancelled=True)
-                self._calls[call] = attrs.evolve(self._calls[call], status=CANCELLED)
+                self._calls[call] = attrs.evolve(self._calls[call], status="cancelled")
             case events.ToolCalled(tool=tool, arguments=arguments):
                 self._talk(call, entry).called(call, tool)
                 whom = delegated(tool, arguments, self.profile)

@@ -28,9 +28,9 @@ import attrs
 
 import refold.engine
 from refold.engine.encoding.document import Document
-from refold.engine.kernel.kernel import Kernel
 from refold.engine.loop import stdlib
-from refold.engine.loop.loop import Loop, inside_collector
+from refold.engine.loop.loop import inside_collector
+from refold.replay.reexecute.network import OUTERMOST
 
 FINDINGS_MAX: Final = 100
 """So many different findings are kept."""
@@ -137,8 +137,6 @@ _ADAPTED: Final = tuple(
 _OURS: Final = f"{Path(refold.engine.__path__[0]).parent}{os.sep}"
 """The folder of Refold itself: its frames are not a program's."""
 _WRAPPERS: Final = stdlib.__file__
-_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
-"""The outermost frames of Refold below the program."""
 
 
 class Tripwire:
@@ -299,7 +297,7 @@ def _program_line(asking: FrameType) -> tuple[str, int] | None:
     """
     place = None
     frame: FrameType | None = asking
-    while frame is not None and frame.f_code not in _OUTERMOST:
+    while frame is not None and frame.f_code not in OUTERMOST:
         file = frame.f_code.co_filename
         is_own = not (file.startswith("<") or _is_installed(frame) or _is_ours(frame))
         if place is None and is_own and _library(frame) is None:

@@ -31,15 +31,8 @@ def trace_events(document: dict[str, Any]) -> dict[str, Any]:
         name = f"{agent['name']} {agent['number'] or ''}".rstrip()
         events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
         args = {"told": agent["told"], "spent": agent["spent"]}
-        whole = [
-            agent["seq"],
-            "run",
-            name,
-            start,
-            ended,
-            agent["standing"] or agent["status"],
-            args,
-        ]
+        how = agent["standing"] or agent["status"]
+        whole = [agent["seq"], "run", name, start, ended, how, args]
         ends: list[int] = []  # of the last bar of each row: bars of one row may not overlap
         for entry, kind, label, began, end, status, more in [whole, *sorted(_bars(agent))]:
             over = max(began, last if end is None else end)
