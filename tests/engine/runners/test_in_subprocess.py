@@ -87,6 +87,7 @@ import attrs
 import refold
 from refold import Session
 from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
 from refold.engine.session import append_all
 
 
