@@ -32,7 +32,7 @@ class Document(Value):
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data, all below it included."""
-        return {name: _plain(getattr(self, name)) for name in self.members()}
+        return {name: plain(getattr(self, name)) for name in self.members()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -50,17 +50,19 @@ def _converter() -> Any:
     return converter
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a field as JSON; an object or a list is JSON already, however deep it is."""
+    if isinstance(value, str | int | float | None):  # most are
+        return value
     if isinstance(value, Document | Detailed):
         return value.as_json()
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, Mapping):
         return {name: list(each) if type(each) is tuple else each for name, each in value.items()}
     if isinstance(value, PathLike):
         return fspath(value)
     kind = type(value)
     if attrs.has(kind):
-        return {field.name: _plain(getattr(value, field.name)) for field in attrs.fields(kind)}
+        return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(kind)}
     return value

@@ -222,7 +222,7 @@ def _agents_agree(shown: list[dict[str, Any]], run: OpenedRun) -> None:
         while above[-1] != each["parent"]:
             above.pop()
         above.append(each["key"])
-        left_out = {"brief", "children", "ended_us", "head", "input", "log", "run_id"}
+        left_out = {"artifacts", "brief", "children", "ended_us", "head", "input", "log", "run_id"}
         _says(each, agent.node.as_json(), left_out)
         for one, turn in zip(each["turns"], agent.turns, strict=True):
             whole = turn.as_json()

@@ -11,9 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
 from refold import __version__
+from refold.engine.encoding.document import plain
 from refold.engine.errors import RefoldError, damage_meaning
 from refold.engine.log.names import SUFFIX
 from refold.engine.state.digests import state_json
@@ -127,9 +126,10 @@ class OneRun:
 
     def _agent(self, agent: Agent) -> dict[str, Any]:
         """Return an agent as `refold show --json` does, its task once, with its turns."""
-        node = attrs.evolve(agent.node, children=())
+        node = agent.node
         log = self.log if node.scope else Path(node.log)
-        shown = {name: value for name, value in node.as_json().items() if name not in _LEFT_OUT}
+        names = (name for name in node.members() if name not in _LEFT_OUT)
+        shown = {name: plain(getattr(node, name)) for name in names}
         if not self.content:  # the words of a question, and names of files
             shown |= {"standing": WORDS.get(node.status, ""), "files": []}
         turns = self.turns.of(agent)
@@ -137,7 +137,7 @@ class OneRun:
         return shown | {
             "key": agent.key,
             "parent": agent.parent,
-            "below": len(agent.node.children),
+            "below": len(node.children),
             "told": cut(agent.task_text),
             "answered": cut(agent.answered),
             "spent": amounts.spent(node.usage, node.priced),
@@ -240,7 +240,9 @@ class OneRun:
         ]
 
 
-_LEFT_OUT: Final = frozenset({"brief", "children", "ended_us", "head", "input", "run_id"})
+_LEFT_OUT: Final = frozenset(
+    {"artifacts", "brief", "children", "ended_us", "head", "input", "run_id"}
+)
 """Members of an agent that the page has in another form, or does not show."""
 _TOO_LARGE: Final = "too large for this page: refold show LOG --files"
 

@@ -21,7 +21,7 @@ TEXT_MAX: Final = 20_000
 
 _TEXTS: Final = frozenset(
     {
-        "about", "after", "answered", "artifacts", "before", "message", "parts", "result", "says",
+        "about", "after", "answered", "before", "message", "parts", "result", "says",
         "text", "told",
     }
 )  # fmt: skip
