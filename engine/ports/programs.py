@@ -56,6 +56,19 @@ def names_shipped(started: RunStarted) -> bool:
     return bool(started.shipped) and started.program in SHIPPED
 
 
+def program_place(program: str) -> str:
+    """Return a placeholder for a program that a log names: `FILE.py:audit`."""
+    function = program.rpartition(":")[2]
+    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+
+
+def program_needed(program: str, given: Iterable[str] = ()) -> ProgramNotFound:
+    """Return the error for a log whose program was not passed; others were, by these names."""
+    others = ", ".join(map(repr, given))
+    why = f"a log does not name code to import; pass --program {program_place(program)}"
+    return ProgramNotFound(program, why + (f"; passed: {others}" if others else ""))
+
+
 def program_name(program: Program | Reference | str) -> str:
     """Return the name that a log shows: the function's own, never where it is imported from."""
     if isinstance(program, Reference):

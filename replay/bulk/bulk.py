@@ -21,7 +21,7 @@ from refold.engine.log.names import PACKED_SUFFIX, is_runs, log_path, without_ch
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
-from refold.engine.ports.programs import load, names_shipped, program_name
+from refold.engine.ports.programs import load, names_shipped, program_name, program_needed
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import NotBegun, OnRow, Row, Schedule, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
@@ -102,12 +102,7 @@ def program_for(log: Path, name: str, programs: Programs) -> Program | Reference
         return programs[name]
     if names_shipped(first_event(log)):
         return None
-    given = ", ".join(map(repr, programs)) or "none"
-    raise errors.ProgramNotFound(
-        name,
-        "Refold never imports code that a log names; pass the program by this name (--program "
-        f"{name}=module:name); given: {given}",
-    )
+    raise program_needed(name, programs)
 
 
 def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> LogResult:

@@ -61,7 +61,7 @@ from refold.engine.ports.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.ports.programs import load_program, names_shipped
+from refold.engine.ports.programs import load_program, names_shipped, program_needed
 from refold.engine.state.folding import Fold
 from refold.engine.state.rules import tool_served
 from refold.replay.difference.excuses import Excuses
@@ -595,11 +595,7 @@ def program_of(program: Program | Reference | str | None, started: RunStarted) -
         return load_program(program)
     if names_shipped(started):
         return load_program(started.program)
-    raise errors.ProgramNotFound(
-        started.program,
-        "Refold never imports code that a log names; pass the program (--program module:name or "
-        "file.py:name)",
-    )
+    raise program_needed(started.program)
 
 
 _STDLIB: Final = asyncio.__file__.rpartition("/")[0]

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from refold.cli.arguments.logs import opened_log, place_of, started
+from refold.cli.arguments.logs import opened_log, started
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.group import refold
 from refold.cli.output.exit_codes import DAMAGED, code_of
@@ -113,15 +113,6 @@ def test_damage_in_a_packed_log_is_told_by_the_name_of_the_packed_one(
 
     assert damaged.value.path == f"{packed}:a.jsonl"
     assert str(damaged.value).startswith(f"{packed}:a.jsonl:2 ")
-
-
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("audit", "FILE.py:audit"), ("app.py:audit", "FILE.py:audit"), ("<lambda>", "FILE.py:NAME")],
-)
-def test_a_program_that_has_to_be_named_is_named_by_its_function(name: str, place: str) -> None:
-    """What can be typed is filled in, what cannot be is left to be."""
-    assert place_of(name) == place
 
 
 PATHS = {

@@ -30,6 +30,7 @@ from refold.engine.ports.programs import (
     module_source,
     names_shipped,
     program_name,
+    program_place,
     reference_from,
     reference_of,
     ship,
@@ -396,3 +397,12 @@ def test_a_wrong_place_is_told_from_a_program_with_what_to_pass(tmp_path: Path) 
         load_program(f"{tmp_path / 'tools.py'}:get")
     with pytest.raises(ProgramNotFound, match="a module of its package"):
         load_program(f"{tmp_path / 'part.py'}:main")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("audit", "FILE.py:audit"), ("app.py:audit", "FILE.py:audit"), ("<lambda>", "FILE.py:NAME")],
+)
+def test_a_program_that_has_to_be_named_is_named_by_its_function(name: str, place: str) -> None:
+    """What can be typed is filled in, what cannot be is left to be."""
+    assert program_place(name) == place

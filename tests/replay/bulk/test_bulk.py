@@ -129,7 +129,7 @@ def test_a_program_that_nobody_named_is_a_row(record: Record, tmp_path: Path) ->
     report = refold.reexecute([tmp_path], HERE)
 
     assert _results(report) == ["identical", "program needed"]
-    assert "counting=" in report.logs[1].message
+    assert "FILE.py:counting" in report.logs[1].message
 
 
 def test_a_program_that_cannot_be_imported_is_an_error_at_once(record: Record) -> None:
@@ -145,7 +145,7 @@ def test_programs_go_by_the_names_of_the_logs(record: Record) -> None:
 
     assert program_for(log, "a", {"a": "m:b"}) == "m:b"
     assert program_for(shipped, "agent", {}) is None
-    with pytest.raises(ProgramNotFound, match="by this name"):
+    with pytest.raises(ProgramNotFound, match=r"pass --program FILE\.py:b"):
         program_for(log, "b", {"a": "m:b"})
 
     report = refold.reexecute([log], {"doubling": functools.partial(programs.counting)})

@@ -9,9 +9,9 @@ from typing import Final
 import attrs
 
 from refold.cli.arguments.loading import load_tools, models_by_name, tools_beside
-from refold.cli.arguments.logs import first_entry, place_of, started
+from refold.cli.arguments.logs import first_entry, started
 from refold.cli.output import output
-from refold.engine.ports.programs import names_shipped
+from refold.engine.ports.programs import names_shipped, program_place
 from refold.engine.values import Value
 from refold.replay.index.guarantee import is_observed
 from refold.replay.partial.sources import unasked
@@ -45,7 +45,7 @@ def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = Tr
         return output.command(verb, log, *more, "--", "COMMAND")
     run = started(log)
     if given.program is None and not names_shipped(run):
-        given = attrs.evolve(given, program=place_of(run.program))
+        given = attrs.evolve(given, program=program_place(run.program))
     elif given.program is not None and is_live:
         tools = (*load_tools(given.tools), *tools_beside(given.program, run))
         known = {tool.name for tool in tools}

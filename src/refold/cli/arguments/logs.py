@@ -303,12 +303,3 @@ def program_started(log: OpenedLog) -> RunStarted:
         LogDamaged: it does not verify.
     """
     return refuse_observed(Path(log.given), started(log.path))
-
-
-SAY_IT: Final = "a log does not name code to import; pass --program"
-
-
-def place_of(program: str) -> str:
-    """Return a placeholder for a program that a log names: `FILE.py:audit`."""
-    function = program.rpartition(":")[2]
-    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"

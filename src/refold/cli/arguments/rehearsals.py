@@ -18,19 +18,16 @@ from refold.cli.arguments.loading import (
     tools_beside,
 )
 from refold.cli.arguments.logs import (
-    SAY_IT,
     OpenedLog,
     opened_log,
-    place_of,
     program_started,
     refuse_damaged,
     started,
 )
 from refold.cli.output import output
-from refold.engine.errors import ProgramNotFound
 from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Tool
-from refold.engine.ports.programs import names_shipped
+from refold.engine.ports.programs import names_shipped, program_needed
 from refold.programs.shipped import tools_of
 from refold.replay.reexecute.report import ReplayReport
 
@@ -81,7 +78,7 @@ def run_of(log: OpenedLog, program: str | None) -> RunStarted:
     """
     run = program_started(log)
     if program is None and not names_shipped(run):
-        raise ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
+        raise program_needed(run.program)
     return run
 
 
@@ -100,7 +97,7 @@ def replayed(
     """
     run = started(log.path)
     if program is None and not names_shipped(run):
-        raise ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
+        raise program_needed(run.program)
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
         made = load_session(tools, program, log.path)

@@ -61,7 +61,7 @@ def test_a_row_without_its_program_says_which(runs: Path, program: Path, invoke:
 
     assert said.exit_code == 2
     assert "program needed" in said.stdout
-    assert "--program first=module:name" in " ".join(said.stdout.split())
+    assert "--program FILE.py:first" in " ".join(said.stdout.split())
     assert "2 identical, 1 program needed" in said.stdout
 
 
@@ -155,7 +155,7 @@ def test_what_is_said_of_many_logs_is_said_once(program: Path, invoke: Invoke) -
     said = invoke("replay", runs)
 
     assert len(_rows(said)) == 5
-    assert said.stdout.count("never imports code that a log names") == 1
+    assert said.stdout.count("does not name code to import") == 1
     assert "… and 2 more" in said.stdout
 
 

@@ -37,12 +37,10 @@ from refold.cli.arguments.loading import (
 )
 from refold.cli.arguments.logs import (
     LOG,
-    SAY_IT,
     as_one,
     first_entry,
     json_option,
     opened_log,
-    place_of,
     started,
 )
 from refold.cli.arguments.run_names import RUN
@@ -56,7 +54,6 @@ from refold.engine.errors import (
     InDoubt,
     LogError,
     LogSealed,
-    ProgramNotFound,
     ToolNeeded,
     UsageError,
 )
@@ -65,7 +62,7 @@ from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import Model, Tool
-from refold.engine.ports.programs import names_shipped
+from refold.engine.ports.programs import names_shipped, program_needed
 from refold.engine.recording.bookends import scripts_in
 from refold.engine.runners.recorded import Recording
 from refold.programs.shipped import tools_of
@@ -228,7 +225,7 @@ def _continued(log: Path, given: Given, decisions: Decisions) -> int:
     if scan(log).ended:  # then to name the program or a model would be of no use
         raise _ended(log, given)
     if given.program is None and not names_shipped(run):
-        error = ProgramNotFound(run.program, f"{SAY_IT} {place_of(run.program)}")
+        error = program_needed(run.program)
         error.add_note(next_line("resume", log, given))
         raise error
     import_from_here(given.program)
