@@ -81,11 +81,8 @@ def _handed_over(node: RunNode) -> list[tuple[str, str, str]]:
 
 
 HANDED_OVER: Final = {
-    # It passes on single words: only the results show who asked whom.
-    "pydantic_delegate.py": [
-        ("ask_guide", "result", "You are the local guide of Bergen. Give one tip…")
-    ]
-    * 2,
+    # It passes on single words, which name nothing: only the results show who asked whom.
+    "pydantic_delegate.py": [("ask_guide", "result", f"conversation {at}") for at in (2, 3)],
     "agents_handoff.py": [
         ("transfer_to_billing_specialist", "handoff", "billing_specialist"),
     ],
