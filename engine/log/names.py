@@ -6,6 +6,7 @@ files in a watched command's folder. Pure, except for `Folder` and `listed`, whi
 `fresh_path`, which names a new run. The rule is CONTRACT.md §4.
 """
 
+import contextlib
 import functools
 import os
 import re
@@ -134,6 +135,18 @@ def is_runs(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     return path.suffix == PACKED_SUFFIX or (path.suffix == SUFFIX and root_of(path) == path)
+
+
+def missing_roots(names: Iterable[str]) -> list[str]:
+    """Return the roots' logs that a folder of these names lacks, though it has more of a run."""
+    names, roots = set(names), set[str]()
+    for path in map(Path, names):
+        if path.suffix == SUFFIX and not path.name.startswith("."):
+            with contextlib.suppress(LogNameRefused):
+                roots.add(root_of(path).name)
+        elif path.suffix == BLOBS_SUFFIX:
+            roots.add(path.with_suffix(SUFFIX).name)
+    return sorted(roots - names)
 
 
 def without_children(logs: Iterable[Path]) -> list[Path]:

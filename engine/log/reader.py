@@ -38,7 +38,7 @@ from refold.engine.log.line import (
     data_of,
     trailer,
 )
-from refold.engine.log.names import blobs_of
+from refold.engine.log.names import blobs_of, missing_roots
 from refold.engine.values import Value
 
 _BUFFER: Final = 64 * 1024  # more only costs page faults, less costs calls
@@ -137,7 +137,11 @@ def open_plain(path: str | os.PathLike[str], flags: int) -> int:
     try:
         descriptor = os.open(path, flags | CLOEXEC | NONBLOCK)
     except (OSError, ValueError) as error:
-        raise LogMissing(os.fspath(path), getattr(error, "strerror", None) or str(error)) from None
+        why = getattr(error, "strerror", None) or str(error)
+        with contextlib.suppress(OSError, ValueError):
+            if Path(path).name in missing_roots(each.name for each in Path(path).parent.iterdir()):
+                why += ", but other files of its run exist"
+        raise LogMissing(os.fspath(path), why) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LogMissing(os.fspath(path), "not a plain file")

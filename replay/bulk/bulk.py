@@ -17,7 +17,13 @@ import attrs
 
 from refold.engine import errors
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, is_runs, log_path, without_children
+from refold.engine.log.names import (
+    PACKED_SUFFIX,
+    is_runs,
+    log_path,
+    missing_roots,
+    without_children,
+)
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
@@ -46,7 +52,8 @@ def find_logs(
 ) -> list[Path]:
     """Return the logs that `paths` name: files as given, and all root logs below folders.
 
-    `call` is the public function with this argument, for errors.
+    A root log that is not there counts, if other files of its run are.  `call` is the public
+    function with this argument, for errors.
 
     Packed logs are included; hidden files and folders, and links to folders, are not. Each file
     occurs once, and the logs of a folder are in the order of their names. A child's log that is
@@ -75,8 +82,9 @@ def find_logs(
 def _below(folder: Path) -> list[Path]:
     logs: list[Path] = []
     for place, folders, files in os.walk(folder):
+        lost = missing_roots((*folders, *files))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        logs += filter(is_runs, (Path(place, name) for name in sorted(files)))
+        logs += filter(is_runs, (Path(place, name) for name in sorted((*files, *lost))))
     return logs
 
 

@@ -60,6 +60,23 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     assert all(log.entries == 4 and log.seconds > 0 for log in report.logs)
 
 
+@pytest.mark.parametrize("left", ["a.1.jsonl", "a.2.1.jsonl", "a.blobs"])
+def test_a_root_log_that_is_gone_is_no_all_clear(record: Record, tmp_path: Path, left: str) -> None:
+    """Whatever is left of its run, and whichever function reads the folder."""
+    sound = record("deep/b", 2)
+    if left.endswith(".blobs"):
+        (sound.parent / left).mkdir()
+    else:
+        shutil.copy(sound, sound.with_name(left))
+
+    report, (gone, kept) = refold.reexecute([tmp_path], HERE), refold.verify([tmp_path])
+
+    assert _results(report) == ["damaged", "identical"]
+    assert "other files of its run exist" in report.logs[0].message
+    assert (gone.intact, kept.intact) == (False, True)
+    assert gone.root.path == str(sound.with_name("a.jsonl"))
+
+
 @pytest.mark.parametrize(
     "factory",
     [

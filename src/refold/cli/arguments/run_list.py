@@ -23,18 +23,16 @@ from refold.cli.output.entries import compact, error_text
 from refold.cli.output.listed import ListedRun
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
-from refold.engine.errors import LogNameRefused, RefoldError
+from refold.engine.errors import RefoldError
 from refold.engine.events.data_digest import tree_digest_in
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.blobs import BlobBroken, BlobStore, resolved
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
-    BLOBS_SUFFIX,
-    SUFFIX,
     Folder,
     blobs_of,
     is_runs,
-    root_of,
+    missing_roots,
     tree,
     without_children,
 )
@@ -107,16 +105,7 @@ def moment(_context: click.Context, _option: click.Parameter, given: str | None)
 
 def orphans(folder: Path) -> list[Path]:
     """Return the roots' logs that are not there, although something of their runs is."""
-    names = {path.name for path in folder.iterdir()}
-    roots = set()
-    for name in names:
-        path = folder / name
-        if path.suffix == SUFFIX and not name.startswith("."):
-            with contextlib.suppress(LogNameRefused):
-                roots.add(root_of(path))
-        elif path.suffix == BLOBS_SUFFIX:
-            roots.add(path.with_suffix(SUFFIX))
-    return sorted(root for root in roots if root.name not in names)
+    return [folder / name for name in missing_roots(each.name for each in folder.iterdir())]
 
 
 def listed(path: Path, beside: Folder, *, is_whole: bool = False) -> ListedRun:

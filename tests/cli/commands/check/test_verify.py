@@ -61,7 +61,7 @@ def test_a_root_log_that_is_missing_beside_its_childrens_is_reported(
     said = invoke("verify", log.parent)
 
     assert said.exit_code == 3
-    assert f"{log}: no such file, but other files of its run exist" in said.stdout
+    assert f"{log}: No such file or directory, but other files of its run" in said.stdout
     assert "1 root log intact and complete, 1 not" in said.stdout
 
 

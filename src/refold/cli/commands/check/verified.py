@@ -9,7 +9,6 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, first_entry, opened_log
-from refold.cli.arguments.run_list import orphans
 from refold.cli.output import output
 from refold.engine.errors import LogMissing, LogUnsupported, RefoldError, StoreFailed
 from refold.engine.values import Value
@@ -112,8 +111,6 @@ def verified_below(
 ) -> list[VerifiedRun]:
     """Return the results for each root log; an unreadable one does not stop the others.
 
-    A root log that is not there counts, if other files of its run are in one of the folders.
-
     Raises:
         LogMissing: a path does not exist, or has no logs.
     """
@@ -122,9 +119,6 @@ def verified_below(
     paths = [each for each in places if isinstance(each, Path)]
     folders = [each for each in paths if each.is_dir()]
     found_logs = find_logs(paths) if paths else []
-    below = {log.parent for log in found_logs if any(log.is_relative_to(each) for each in folders)}
-    lost = [log for each in sorted({*folders, *below}) for log in orphans(each)]
-    found_logs += lost
     if kept.file is not None:
         found_logs += [log for each in folders for log in kept.file.logs(each)]
     logs: dict[Path | StoredRun, Path | None] = {
@@ -138,8 +132,6 @@ def verified_below(
 
     def verified(given: Path | StoredRun) -> VerifiedRun:
         try:
-            if given in lost:
-                raise LogMissing(str(given), "no such file, but other files of its run exist")
             with opened_log(given) as log:
                 return kept.verified(log, logs[given], trust)
         except StoreFailed:  # no run would be read any more
