@@ -173,6 +173,8 @@ test("agents are parallel only if their times overlap", () => {
 	assert.equal(model.areParallel([at(0, null), at(7, 8)]), true);
 	assert.equal(model.areParallel([at(0, 5)]), false);
 	assert.match(model.timeOf(at(100, 263)), /163/);
+	const resumed = agent("r", "lead", [], { interval: [0, 9e9], duration_ms: 276 });
+	assert.equal(model.timeOf(resumed), "276 ms"); // as `refold show` says: without the pause
 });
 
 test("the status of an answer on the wire is that of HTTP", () => {

@@ -52,7 +52,7 @@ export const nameOf = (agent) =>
 export function timeOf(agent) {
 	if (agent.duration_ms === null || agent.status === "rejected") return "";
 	const [from, to] = agent.interval;
-	return duration(from === null || to === null ? agent.duration_ms * 1000 : to - from);
+	return duration(agent.duration_ms * 1000 || (to ?? 0) - (from ?? 0));
 }
 
 /** Whether two of the agents were at work at the same time. @param {Agent[]} agents */

@@ -17,7 +17,7 @@ import {
 import { Choice, Copy, Diff, Ended, Icon, Searched, Sign, Status, Tool, highlighted } from "./parts.js";
 import { set, state } from "./store.js";
 import { Timeline } from "./timeline.js";
-import { costOf, count, duration, fileText, number, quoted, short, tokensOf, words } from "./words.js";
+import { costOf, count, fileText, number, quoted, short, tokensOf, words } from "./words.js";
 
 /** @type {{ of: any, query: any, found: Hit[] }} */
 let searched = { of: null, query: null, found: [] };
@@ -334,7 +334,7 @@ export function Head({ run, fault }) {
 			Object.entries(all.unseen).map(([status, n]) =>
 				h("span", { key: status }, `${count(Number(n), "delegation")} ${words(status)}`),
 			),
-			root.duration_ms !== null && h("b", duration(root.duration_ms * 1000)),
+			timeOf(root) && h("b", timeOf(root)),
 			all.requests > 0 &&
 				h(
 					"span",
