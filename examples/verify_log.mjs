@@ -82,7 +82,8 @@ class Log {
       }
       let row;
       try { row = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(line)); } catch { /* no entry */ }
-      if (typeof row?.kind !== "string" || !isObject(row.data)) this.broken = "no entry";
+      const areTexts = typeof row?.kind === "string" && typeof (row.call ?? "") === "string";
+      if (!areTexts || !isObject(row.data) || !isObject(row.meta)) this.broken = "no entry";
       else {
         [at, before, this.head, this.entries] = [at + line.length, line.subarray(-67, -3), row.hash, this.entries + 1];
         this.take(row, LINE.exec(ascii(line)));

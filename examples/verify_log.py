@@ -72,7 +72,10 @@ class Log:
             try:
                 row = json.loads(line)
                 kind, data = row["kind"], {**row["data"]}
+                is_entry = isinstance(kind, str) and type(row["meta"]) is dict and isinstance(row.get("call"), str | None)
             except (ValueError, KeyError, TypeError, RecursionError):
+                is_entry = False
+            if not is_entry:
                 self.broken = "no entry"
                 break
             at, before, self.entries, self.head = at + len(line), line[-67:-3], self.entries + 1, row["hash"]

@@ -463,13 +463,14 @@ def entry_of(line: bytes, path: str, seq: int, offset: int) -> Entry:
     try:
         row = loads(line)
         kind, data, meta, own = _members(row)
+        call, cause = row.get("call"), row.get("cause")
     except (ValueError, KeyError, TypeError):
-        data = None
-    if data.__class__ is not dict or kind.__class__ is not str:
+        kind = data = meta = call = None
+    is_called = call is None or call.__class__ is str
+    if not (is_called and kind.__class__ is str and data.__class__ is meta.__class__ is dict):
         place = ChainEnd(path, seq, offset, NO_HASH)
         expected = "an object of seq, kind, data, meta and hash"
         raise place.damage("no entry", expected, "other JSON").as_error()
-    call, cause = row.get("call"), row.get("cause")
     return _new(Entry, (seq, kind, call, cause, data, meta, own, line, offset))
 
 

@@ -128,8 +128,9 @@ def json_lines(text: str) -> Iterator[Any]:
 
     Raises:
         FolderRefused: there are too many, or one is not JSON.
+        TypeError: it is not a text.
     """
-    if (count := text.count("\n")) > LINES_MAX:
+    if (count := TEXT.read(text).count("\n")) > LINES_MAX:
         raise FolderRefused("the list", f"at most {LINES_MAX} entries", str(count))
     for line in text.split("\n"):
         if line:

@@ -21,6 +21,7 @@ from refold.page.other_forms import trace_events
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
+from tests.support.conformance import ROOT, rehashed
 from tests.support.loops import for_each
 from tests.support.watched import record as written
 from tests.support.watched import says, talk, user
@@ -159,6 +160,25 @@ def test_a_fork_is_linked_to_its_source(tmp_path: Path) -> None:
 
     assert root.links == ((above.trace, above.id),)
     assert root.trace != above.trace
+
+
+@for_each("member", ["name", "description", "schema"])
+def test_a_tool_that_lacks_a_member_ends_no_export(tmp_path: Path, member: str) -> None:
+    """Its log is damaged, and chained all the same."""
+
+    async def calls(run: refold.Run, _given: Any) -> Any:
+        return await run.tool("say")
+
+    def say() -> str:
+        return "hi"
+
+    log = tmp_path / ROOT
+    refold.record(calls, None, log=log, tools=[refold.tool(say)])
+    whole = [span.name for span in Spans(log)]
+    rehashed(lambda rows: rows[0]["data"]["tools"][0].pop(member) and None)(tmp_path)
+
+    assert not refold.verify(log).intact
+    assert [span.name for span in Spans(log)] == whole
 
 
 class _Never:

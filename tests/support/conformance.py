@@ -271,6 +271,23 @@ def said_of(folder: Path) -> dict[str, Any]:
     return {"intact": found.intact, "complete": found.complete, "first": place}
 
 
+STRANGE: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    -1,
+    0.5,
+    10**18,
+    "",
+    "\x1b",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    {"$blob": 1},
+)
+"""Values of every type, for members that expect another."""
+
+
 def damage(folder: Path, draw: random.Random) -> str:
     """Do something to one of the logs in a folder, and return what."""
     log = draw.choice(sorted(path.name for path in folder.glob("*.jsonl")))
@@ -278,6 +295,8 @@ def damage(folder: Path, draw: random.Random) -> str:
     rows = content.splitlines(keepends=True)
     at, line, other = (draw.randrange(len(each)) for each in (content, rows, rows))
     size, call = draw.choice((1, 3, 511, 512, 513, 1300)), draw.choice(("0#1", "0#2", "0@1", "0#7"))
+    member, strange = draw.choice(("kind", "call", "cause", "data", "meta")), draw.choice(STRANGE)
+    inner = draw.choice([True, -1, 0.5, 10**18, "", "\x1b"])
     before, after, rest = content[:at], content[at:], content[at + size :]
 
     def entry(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Change:
@@ -307,6 +326,12 @@ def damage(folder: Path, draw: random.Random) -> str:
             lambda row, to: row.update(data=to["data"])
         ),
         f"hash line {line} as caused by {other}": entry(lambda row, _: row.update(cause=other)),
+        f"hash line {line} with {strange!r} as its {member}": entry(
+            lambda row, _: row.update({member: strange})
+        ),
+        f"hash line {line} with {inner!r} as a member of its data": entry(
+            lambda row, _: row["data"].update({draw.choice([*row["data"]]): inner})
+        ),
         "remove it": lambda _: None if log == ROOT else (folder / log).unlink(),
     }
     way = draw.choice(sorted(ways))

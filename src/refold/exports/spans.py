@@ -457,8 +457,8 @@ def _links(first: Entry) -> tuple[tuple[bytes, bytes], ...]:
 
 def _defined(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool of a run as its requests define it."""
-    told = {"name": tool["name"], "description": tool["description"]}
-    return told | {"parameters": tool["schema"]}
+    told = {"name": tool.get("name"), "description": tool.get("description")}
+    return told | {"parameters": tool.get("schema")}
 
 
 def _given(call: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:

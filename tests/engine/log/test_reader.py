@@ -175,6 +175,8 @@ def test_numbers_are_looked_at_though_the_chain_holds(make_log: Callable[[int], 
     [
         b'{"seq":1,"x":}',
         b'{"seq":1,"kind":"note.added","data":[],"meta":{}',
+        b'{"seq":1,"kind":"note.added","data":{},"meta":""',
+        b'{"seq":1,"kind":"note.added","call":7,"data":{},"meta":{}',
         b'{"seq":1,"kind":7,"data":{},"meta":{}',
     ],
 )

@@ -1,5 +1,7 @@
 """What the entries of a folder say, read strictly and folded."""
 
+import contextlib
+import copy
 from typing import Any
 
 import attrs
@@ -158,3 +160,33 @@ def test_a_repository_in_the_place_of_a_link_is_refused(place: str) -> None:
         read_entry(start.as_event().data)
     with pytest.raises(FolderRefused, match="a folder for the repository"):
         state.apply(change)
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the places of all values in data."""
+    if not isinstance(value, dict | list):
+        return [place]
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return [place, *(found for name, each in inner for found in _places(each, (*place, name)))]
+
+
+_ENTRIES: list[dict[str, Any]] = [
+    START.as_event().data,
+    FolderChanged((_BACK,), ("0/1#2",), START.repositories).as_event().data,
+    FolderLost("the disk is full").as_event().data,
+]
+
+
+@given(
+    st.sampled_from([(data, place) for data in _ENTRIES for place in _places(data)[1:]]),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({}),
+)
+def test_a_value_of_any_type_is_read_or_refused(at: tuple[Any, Any], value: Any) -> None:
+    """No place in an entry leads to another error."""
+    data, (*way, last) = copy.deepcopy(at[0]), at[1]
+    inner = data
+    for name in way:
+        inner = inner[name]
+    inner[last] = value
+    with contextlib.suppress(FolderRefused):
+        read_entry(data)
