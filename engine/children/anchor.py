@@ -15,11 +15,20 @@ import attrs
 
 from refold.engine.children.reply import cut
 from refold.engine.errors import LogError, LogMissing, RefoldError
-from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.events.outcome import ChildRef, Outcome, Usage, failed
 from refold.engine.log.names import child_path
-from refold.engine.log.reader import OnLines, Scan, entry_of, lines_of, read_entries, scan
+from refold.engine.log.reader import (
+    OnLines,
+    Scan,
+    entry_of,
+    lines_of,
+    read_entries,
+    read_events,
+    scan,
+)
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.ports import ChildRequest
+from refold.engine.state.folding import Fold
 
 _START: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"child\.started",')
 
@@ -65,14 +74,39 @@ def _checked(outcome: Outcome, request: ChildRequest, problem: str) -> Outcome:
 def with_last_words(outcome: Outcome, request: ChildRequest) -> Outcome:
     """Return an outcome that is not completed with the last text of the child's model as summary.
 
-    An outcome that has a summary keeps it; so does one whose child asked no model.
+    An outcome that has a summary keeps it; so does one whose child asked no model.  If the child
+    sent no reply, its tools and its usage are those in its log.
     """
-    if outcome.ok or outcome.summary or request.log is None:
+    if outcome.ok or request.log is None:
+        return outcome
+    if outcome.usage == Usage():  # a reply that came has it
+        outcome = _with_its_work(outcome, request.log)
+    if outcome.summary:
         return outcome
     with contextlib.suppress(RefoldError):
         said = _last_text(request.log)
         text, truncated = cut(said, request.policy.summary_bytes)
         return attrs.evolve(outcome, summary=text, truncated=outcome.truncated or truncated)
+    return outcome
+
+
+def _with_its_work(outcome: Outcome, log: Path) -> Outcome:
+    """Return the outcome of a child that sent no reply with the tools and the usage in its log.
+
+    Of a run below it whose end no log has, the answers count as well.
+    """
+    with contextlib.suppress(RefoldError):
+        logs = [log]
+        for place in logs:
+            fold = Fold()
+            fold.follow(read_events(place))
+            usage = outcome.usage.plus(fold.usage).plus(fold.children_usage)
+            tools = outcome.tools_used if place != log else fold.tools_used
+            outcome = attrs.evolve(outcome, usage=usage, tools_used=tools)
+            for child in fold.children:
+                if child.status is None and child.number is not None:
+                    below = child_path(place, child.number)
+                    logs += [below] if below.is_file() and not below.is_symlink() else []
     return outcome
 
 

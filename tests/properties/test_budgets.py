@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold import Delegation, Limits, Run, Sources, drift, fork, record, reexecute, verify
+from refold.engine.children.anchor import anchored
 from refold.engine.errors import LimitReached
 from refold.engine.events.events import (
     ChildFinished,
@@ -23,8 +24,10 @@ from refold.engine.events.events import (
     ModelAnswered,
     ModelAsked,
 )
-from refold.engine.log.names import tree
-from refold.engine.log.reader import read_entries
+from refold.engine.events.outcome import failed
+from refold.engine.log.names import child_path, tree
+from refold.engine.log.reader import Entry, read_entries
+from refold.engine.ports.ports import ChildRequest, Identity, Policy
 from refold.engine.runners.recorded import Recording
 from refold.engine.state.folding import Fold
 from tests.support import spending
@@ -116,6 +119,37 @@ def test_no_childs_spending_ends_the_run_above_it(steps: list[Step], cap: int, b
     What a child is granted leaves its parent what its last request took.
     """
     _holds(steps, cap, budget)
+
+
+def _answered(entries: list[Entry]) -> int:
+    answers = [each.data["usage"] for each in entries if each.kind == "model.answered"]
+    return sum(usage["input_tokens"] for usage in answers)
+
+
+@settings(max_examples=20)
+@given(steps=_steps(2, 1), part=st.floats(0, 1))
+def test_a_child_that_was_killed_used_what_its_logs_say(steps: list[Step], part: float) -> None:
+    """It sent no reply: wherever its log breaks off, its answers and those below it count."""
+    step = {"times": 1, "child": steps, "cap": None, "joins": True}
+    with tempfile.TemporaryDirectory() as folder:
+        log = child_path(_recorded(Path(folder), [step], "model_tokens", 400).log, 1)
+        entries = list(read_entries(log))
+        kept = entries[: 1 + int(part * (len(entries) - 1))]
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[: len(kept)]))
+        started = [each.data["number"] for each in kept if each.kind == "child.started"]
+        below = [each for number in started for each in tree(child_path(log, number))]
+        expected = sum(_answered(list(read_entries(each))) for each in below) + _answered(kept)
+        own = entries[0].data
+        named = {name: own[name] for name in ("run_id", "root_id", "path", "depth", "seed")}
+        request = ChildRequest(
+            program=spend, program_name="spend", input=None, identity=Identity(**named), log=log,
+            limits=Limits(), policy=Policy(),
+        )  # fmt: skip
+
+        outcome = anchored(failed("failed", "crashed", "killed"), request)
+
+        tools = {each.data["tool"] for each in kept if each.kind == "tool.called"}
+        assert (outcome.usage.input_tokens, set(outcome.tools_used)) == (expected, tools)
 
 
 @pytest.mark.long
