@@ -80,7 +80,7 @@ def with_last_words(outcome: Outcome, request: ChildRequest) -> Outcome:
     if outcome.ok or request.log is None:
         return outcome
     if outcome.usage == Usage():  # a reply that came has it
-        outcome = _with_its_work(outcome, request.log)
+        outcome = with_its_work(outcome, request.log)
     if outcome.summary:
         return outcome
     with contextlib.suppress(RefoldError):
@@ -90,7 +90,7 @@ def with_last_words(outcome: Outcome, request: ChildRequest) -> Outcome:
     return outcome
 
 
-def _with_its_work(outcome: Outcome, log: Path) -> Outcome:
+def with_its_work(outcome: Outcome, log: Path) -> Outcome:
     """Return the outcome of a child that sent no reply with the tools and the usage in its log.
 
     Of a run below it whose end no log has, the answers count as well.

@@ -48,7 +48,7 @@ from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import Served, StraightEnd, World
 from refold.engine.log import call_data
 from refold.engine.log.line import plain
-from refold.engine.log.names import tree
+from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import last_line
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer, microseconds
@@ -516,7 +516,7 @@ class Recorder(World):
                 self._ledger.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
-                self._arrivals.put(Arrival(call, _given_up(self._paused.pop(call))))
+                self._arrivals.put(Arrival(call, self._given_up(call, self._paused.pop(call))))
             case GiveUp(call):
                 self._driver.give_up(call)
 
@@ -799,13 +799,22 @@ class Recorder(World):
         A child that began to wait for a person while it was being cancelled is cancelled.
         """
         if isinstance(said, Suspended) and flight is not None and flight.cancel.is_set():
-            said = _given_up(said)
+            said = self._given_up(call, said)
         if isinstance(said, Suspended):
             self._paused[call] = said
             return
         self._outcomes[call] = said
         if ended_us is not None:
             self._ended_us[call] = ended_us
+
+    def _given_up(self, call: str, paused: Suspended) -> Outcome:
+        """Return the outcome of a child that was cancelled while it waited for a person."""
+        from refold.engine.children.anchor import with_its_work  # noqa: PLC0415 - few runs need it
+
+        message = "cancelled while it waited for a person"
+        outcome = failed("cancelled", "cancelled", message, child=paused.child)
+        number = self.fold.children[self.fold.places[call]].number
+        return with_its_work(outcome, child_path(self.request.log, number)) if number else outcome
 
     def _take_message(self, message: CancelRun | SharedChange | TokensAsked) -> bool:
         """Append and deliver a message that is not an outcome; False if nothing is appended."""
@@ -984,12 +993,6 @@ _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
-
-
-def _given_up(paused: Suspended) -> Outcome:
-    """Return the outcome of a child that was cancelled while it waited for a person."""
-    message = "cancelled while it waited for a person"
-    return failed("cancelled", "cancelled", message, child=paused.child)
 
 
 def _meta_of_end(verdict: Verdict, ledger: Ledger) -> dict[str, int | str]:

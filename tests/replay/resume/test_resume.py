@@ -35,7 +35,7 @@ from refold.engine.ports.programs import load_program
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.recorded import Recording
 from refold.replay.resume.open_ends import open_ends
-from refold.testing import FixedClock
+from refold.testing import FixedClock, ScriptedModel
 from refold.tools import Tool
 from tests.support import resumable
 from tests.support import resumable_session as sessions
@@ -963,9 +963,15 @@ def test_a_timeout_around_a_question_wins(tmp_path: Path) -> None:
     check_whole(whole.log, gives_up)
 
 
+async def asks_both(run: refold.Run, _n: int) -> Any:
+    """Ask a model, and then a person."""
+    await run.model([{"role": "user", "content": "hello"}])
+    return await run.ask("and you?")
+
+
 async def cancels_asker(run: refold.Run, _n: int) -> Any:
     """Start a child that asks, and give it up."""
-    child = await run.start(refold.Delegation(program=resumable.asker, input=1))
+    child = await run.start(refold.Delegation(program=asks_both, input=1))
     await run.sleep(0.3)
     run.cancel(child)
     (outcome,) = await run.join(child)
@@ -973,11 +979,17 @@ async def cancels_asker(run: refold.Run, _n: int) -> Any:
 
 
 def test_a_suspended_child_can_be_cancelled(tmp_path: Path) -> None:
-    """§9.9: its outcome is `cancelled`, and its log stays unsealed, held by its parent's."""
-    whole = refold.record(cancels_asker, 0, log=tmp_path / "a.jsonl", tools=TOOLS)
+    """§9.9: its outcome is `cancelled`, and its log stays unsealed, held by its parent's.
+
+    The tokens that it used by then count.
+    """
+    usage = {"input_tokens": 7, "output_tokens": 2}
+    model = ScriptedModel([{"text": "hi", "usage": usage}])
+    whole = refold.record(cancels_asker, 0, log=tmp_path / "a.jsonl", model=model)
 
     why = ["cancelled", "cancelled while it waited for a person"]
     assert (whole.status, whole.output) == ("completed", ["cancelled", why])
+    assert (whole.usage.input_tokens, whole.usage.output_tokens) == (7, 2)
     assert refold.verify(whole.log).complete
     assert refold.reexecute(whole.log, cancels_asker).identical
 
