@@ -419,6 +419,12 @@ class Continued(Recorder):
 class Forked(Supplied, Continued):
     """A recorder that continues in a copied beginning, with supplied outcomes."""
 
+    def _waits_only(self) -> bool:
+        """Return whether the record has no answer to the open questions either."""
+        supply: Any = self.request.supply
+        answers = supply.book.answers
+        return super()._waits_only() and answers.keys().isdisjoint(self._replayed.kernel.open)
+
     def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
         """Leave all open requests to the supply: in a new run, nothing is in doubt."""
         if isinstance(effect, AskPerson):

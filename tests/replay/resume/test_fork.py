@@ -588,6 +588,37 @@ def test_parallel_children_of_a_loop(tmp_path: Path) -> None:
         assert refold.verify(forked.log).intact
 
 
+async def asks_twice(run: refold.Run, _given: None) -> Any:
+    """Ask a person, in the run and in a child."""
+    number = await run.ask("how many?", {"type": "integer"})
+    asking = refold.Delegation(program=asks_once)
+    return [number, (await run.delegate(asking)).result(), await run.ask("why?")]
+
+
+async def asks_once(run: refold.Run, _given: None) -> Any:
+    """Ask a person."""
+    return await run.ask("who?")
+
+
+def test_a_fork_at_every_entry_has_the_answers_that_came_later(tmp_path: Path) -> None:
+    """Also where the run waited for one and was resumed with it; an edited answer comes first."""
+    origin = refold.record(asks_twice, None, log=tmp_path / "a.jsonl")
+    for key, answer in (("0#1", 7), ("0#2 > 0#1", "you"), ("0#3", "so")):
+        origin = refold.resume(origin.log, asks_twice, answers={key: answer}, check=False)
+    entries = list(read_entries(origin.log))
+    asked = next(each.seq for each in entries if each.kind == "input.asked")
+
+    assert origin.output == [7, "you", "so"]
+    for at in range(len(entries)):
+        forked = refold.fork(origin, at, asks_twice, into=tmp_path / f"at-{at}x.jsonl", check=False)
+        assert forked.recording is not None
+        assert (at, forked.recording.output) == (at, origin.output)
+    into = tmp_path / "edited.jsonl"
+    edited = refold.fork(origin, asked, asks_twice, into=into, edits={"0#1": 8}, check=False)
+    assert edited.recording is not None
+    assert edited.recording.output == [8, "you", "so"]
+
+
 def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
     """Case 78: branches, a timer and a draw among them; each fork is the same run."""
 
