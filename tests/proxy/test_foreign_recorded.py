@@ -107,9 +107,8 @@ def test_a_changed_script_is_told_apart(
     assert (recorded.returncode, recorded.stdout) == (0, script.output), recorded.stderr
 
     changed = foreign.changed_copy(script, tmp_path)
-    replayed = refold_does(
-        "replay", "--json", str(log), "--", *script.command(changed), folder=changed
-    )
+    words = ["replay", "--copy", "none", "--yes", "--json", str(log), "--"]
+    replayed = refold_does(*words, *script.command(changed), folder=changed)
 
     assert replayed.returncode == 1, replayed.stderr
     report = json.loads(replayed.stdout)

@@ -195,7 +195,7 @@ placing.no_layers = none
 HOW: Final[Mapping[str, tuple[str, ...]]] = {
     "replay": (),
     "fork": ("--at", "-3", "--into"),
-    "resume": ("--into",),
+    "resume": ("--yes", "--into"),  # a log that was cut is of nobody's
 }
 """The commands that run a record again, each with the options before a new log's name."""
 

@@ -188,7 +188,8 @@ def run_command(
                 begin = functools.partial(start, command, environment, its, said)
                 process = held.enter_context(signals.going_to(begin))
             except (OSError, ValueError) as error:
-                raise UsageError(_why_not(command[0], error)) from None
+                in_copy = start is not started
+                raise UsageError(_why_not(command[0], error, in_copy=in_copy)) from None
         output = _Output(ours, write or functools.partial(_passed_on, sys.stdout))
         errors = None
         if heard is not None:
@@ -240,8 +241,13 @@ def _terminal(size: Size) -> tuple[int, int]:
     return ours, its
 
 
-def _why_not(name: str, error: Exception) -> str:
+def _why_not(name: str, error: Exception, *, in_copy: bool) -> str:
     file = name.partition(":")[0]
+    if in_copy and isinstance(error, FileNotFoundError) and Path(name).exists():
+        return (
+            f"{name}: not in the copy of the recorded folder, where the command would run: start "
+            "it from that folder, which lends files that git ignores, or pass --copy none"
+        )
     if file.endswith(".py") and isinstance(error, FileNotFoundError | PermissionError):
         return f"{name}: {error.strerror}; to run a script, use -- python {file}"
     if isinstance(error, FileNotFoundError) and "/" not in name:

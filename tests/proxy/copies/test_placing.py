@@ -109,6 +109,18 @@ def test_no_variable_leads_git_out_of_a_copy(
     assert all_bytes(mine) == before
 
 
+def test_a_program_that_only_the_folder_of_today_has_is_named(log: Path) -> None:
+    """It is on this machine, in the folder over which the copy lies: `No such file` misleads."""
+    mine = log.parent / "home/project/ignored"
+    mine.write_text("#!/bin/sh\n")
+    mine.chmod(0o755)
+    with placed(log, folder(log), ["agent"], Copying()) as place, Signals() as signals:
+        if "in a sandbox" not in place.notes[0]:
+            pytest.skip("no sandbox here: the copy lies elsewhere")
+        with pytest.raises(UsageError, match="not in the copy of the recorded folder"):
+            run_command([str(mine)], {}, signals, start=place.start)
+
+
 def test_a_copy_may_be_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new folder alone."""
     monkeypatch.setattr(placing, "no_layers", no_sandbox)
