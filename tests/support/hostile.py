@@ -246,6 +246,7 @@ def changed_by(folder: Path, *, has_sandbox: bool, count: int) -> set[str]:
             home, logs[name], folder / f"{number}.jsonl", has_sandbox=has_sandbox,
             how=("replay", "resume", "replay", "fork")[number % 4], seconds=seconds,
         )  # fmt: skip
-        assert seconds is not None or f"in a copy of {home.project}" in said, (name, said)
+        where = f"in a copy of {'the recorded ' if has_sandbox else ''}{home.project}"
+        assert seconds is not None or where in said, (name, said)
     after = home.held(is_all=has_sandbox)
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
