@@ -33,6 +33,7 @@ from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
 from refold.replay.index.standing import standing_text
+from refold.replay.index.times import is_time
 
 
 @attrs.frozen
@@ -211,7 +212,8 @@ class Book:
     def _take(self, entry: Entry) -> None:
         self.entries += 1
         call, event = entry.call or "", entry.event
-        at_us = int(entry.meta.get("mono_us", 0))
+        mono = entry.meta.get("mono_us")
+        at_us = mono if is_time(mono) else 0
         self._has_handles = self._has_handles or _HANDLE in entry.line
         match event:
             case event if isinstance(event, REQUESTS):

@@ -27,7 +27,7 @@ class LogTimes:
     def at(self, entry: Entry) -> int:
         """Return the time of an entry; for one without, the time of the last."""
         wall, mono = entry.meta.get("wall_us"), entry.meta.get("mono_us")
-        if not (_is_time(wall) and _is_time(mono)):
+        if not (is_time(wall) and is_time(mono)):
             return self._last_us
         if entry.kind in ("run.started", "run.resumed"):  # maybe another machine, another clock
             offset_us = wall - mono
@@ -39,16 +39,16 @@ class LogTimes:
     def ended(self, entry: Entry) -> int | None:
         """Return the end time of the child that an entry delivers; `None` if unknown."""
         ended = entry.meta.get("ended_us")
-        return ended + self._offset_us if _is_time(ended) else None
+        return ended + self._offset_us if is_time(ended) else None
 
 
 def origin_of(first: Entry) -> tuple[int, int]:
     """Return when a log began by the wall clock, and how far that is ahead of the other."""
     given = (first.meta.get(name) for name in ("wall_us", "mono_us"))
-    wall, mono = (value if _is_time(value) else 0 for value in given)
+    wall, mono = (value if is_time(value) else 0 for value in given)
     return wall, wall - mono
 
 
-def _is_time(value: Any) -> TypeGuard[int]:
+def is_time(value: Any) -> TypeGuard[int]:
     """Return whether a value of any log is a time that every export can hold."""
     return type(value) is int and 0 <= value < _TIME_MAX_US

@@ -26,6 +26,7 @@ from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.replay.index.kept_folds import LogFold, fold_log
+from refold.replay.index.times import is_time
 from refold.replay.run.run_node import LogState, RunNode, ToolUse
 
 if TYPE_CHECKING:  # with all that a watched command needs
@@ -63,7 +64,7 @@ class Span:
     def take(self, entry: Entry) -> None:
         """Note when an entry was written, if recorded."""
         at = entry.meta.get("mono_us")
-        if type(at) is not int:
+        if not is_time(at):
             return
         if self._first_us is None:
             self._first_us = at

@@ -2,13 +2,19 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import refold
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import read_entries
 from refold.replay.run.reading import Reading, Span
+from tests.support.fixtures import LOGS
+
+_FIRST: Final = next(iter(read_entries(LOGS / "plainly.jsonl")))
 
 
 def _recorded(log: Path) -> Path:
@@ -96,3 +102,13 @@ def test_the_time_between_a_crash_and_its_resume_is_not_counted(tmp_path: Path) 
         span.take(first._replace(meta={"mono_us": at}, kind=kind))
 
     assert span.duration_ms() == 6
+
+
+@example([-(2**63), 1])
+@given(st.lists(st.integers() | st.none() | st.text(), min_size=1))
+def test_a_span_of_times_that_no_clock_has_fits_in_every_export(times: list[Any]) -> None:
+    span = Span()
+    for at in times:
+        span.take(_FIRST._replace(meta={"mono_us": at}))
+
+    assert abs(span.duration_ms() or 0) * 1_000_000 < 2**63
