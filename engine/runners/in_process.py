@@ -31,8 +31,8 @@ from refold.engine.runners.child_run import (
 )
 
 _SHARED: Final = (
-    "`{}` changed while a subagent ran that uses it: a replay, a resume or a fork does not repeat "
-    "that. Pass values to a subagent as its input, and return them as its output"
+    "`{}` changed while a subagent ran that uses it: if the subagent did so, a replay, resume or "
+    "fork does not. Pass values to a subagent as its input, and return them as its output"
 )
 _PATIENCE_SECONDS: Final = GRACE_SECONDS + 0.2
 """The grace that the child's own kernel gives, and some slack: it seals its log within that."""
