@@ -330,8 +330,10 @@ def read_events(
         for seq, line in enumerate(batch, first):
             try:
                 row = loads(line)
-                kind, data, _, _ = _members(row)
-                event = None if DOLLAR in line else structure(kind, data)
+                kind, data, meta, _ = _members(row)
+                call = row.get("call")
+                is_sound = (call is None or call.__class__ is str) and meta.__class__ is dict
+                event = structure(kind, data) if is_sound and DOLLAR not in line else None
             except Exception:  # noqa: BLE001 - `entry_of` or `event` says what is wrong
                 event = None
             if event is None:

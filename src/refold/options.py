@@ -8,6 +8,7 @@ them in the engine's form: functions as tools, `openai:gpt-5` as a model. To add
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, get_args
 
 import attrs
@@ -198,7 +199,9 @@ def _flat(call: str, tools: Iterable[Any]) -> Iterator[Any]:
 
             if each not in POLICIES:
                 expected = f"tools, functions, or kinds of subagents: {', '.join(POLICIES)}"
-                raise OptionRefused(call, "tools", expected, shown(each))
+                near = get_close_matches(each, POLICIES, 1)
+                found = shown(each) + (f"; did you mean {near[0]!r}?" if near else "")
+                raise OptionRefused(call, "tools", expected, found)
             yield from subagents(each)  # type: ignore[arg-type]  # one of them
         elif _is_list(each):
             yield from _flat(call, each)

@@ -85,7 +85,7 @@ def test_python_dash_m_is_the_same_command() -> None:
         timeout=60,
     )
 
-    assert ran.stdout.startswith("refold 0.")
+    assert ran.stdout.startswith("refold 1.")
 
 
 def test_ctrl_c_while_a_command_is_imported_shows_no_traceback() -> None:

@@ -246,7 +246,7 @@ def test_an_unknown_provider_is_refused_at_once(spec: str, says: str) -> None:
     """In Python, too, before a log is begun; the message says which there are."""
     with pytest.raises(ModelNotFound, match=says):
         model_from(spec)
-    with pytest.raises(OptionRefused, match="Pydantic AI"):
+    with pytest.raises(OptionRefused, match="pydantic:PROVIDER:NAME"):
         refold.record(lambda _run, _input: None, model=spec)
 
 

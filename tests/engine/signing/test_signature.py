@@ -64,5 +64,5 @@ def test_a_signature_without_its_line_is_none(log: Path, tmp_path: Path, line: s
     armor = place.read_text().splitlines()[:-1]
     place.write_text("\n".join([*armor, line, ""]))
 
-    with pytest.raises(ValueError, match="without the line that it signs"):
+    with pytest.raises(ValueError, match="the line that the signature signs is missing"):
         read_log_signature(log)
