@@ -100,12 +100,12 @@ def row(kind: type[Any], *forms: Form, check: Callable[[Any], bool] = bool) -> F
 
 
 def members(kind: type[Any], **forms: Form) -> Form:
-    """Return the form of an attrs class, as an object of these members, but for later ones."""
+    """Return the form of an attrs class, as an object of these members."""
 
     def read(data: Any) -> Any:
         try:
-            return kind(**{name: forms[name].read(data[name]) for name in forms if name in data})
-        except (TypeError, ValueError):
+            return kind(**{name: form.read(data[name]) for name, form in forms.items()})
+        except (KeyError, TypeError, ValueError):
             raise FolderRefused(kind.__name__, ", ".join(forms), f"{data!r:.300}") from None
 
     def write(value: Any) -> Any:
