@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
 from refold.proxy.copies.history import check_out, make_history
@@ -42,6 +44,26 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert git(tmp_path / "copy", "status", "--porcelain") == ""
     assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
     assert notes == ["a rebase was in progress, and its state is not in the log"]
+
+
+@pytest.mark.parametrize("name", ["fix#12", "a;b", 'say-"hi"', "é"])
+def test_an_upstream_may_have_any_name_that_git_allows(tmp_path: Path, name: str) -> None:
+    """Some begin a comment or a text in a configuration."""
+    repository(tmp_path / "far", {"f": "1\n"})
+    git(tmp_path / "far", "branch", name)
+    git(tmp_path, "clone", "-q", "far", "r", "-b", name)
+    (said,) = Looked(tmp_path / "r").scan().repositories
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "f").write_text("1\n")
+    objects = str(tmp_path / "r" / ".git" / "objects")
+
+    made = make_history(tmp_path / "apart", copy, said, [objects], None)
+    assert check_out(made, said, lambda _: b"") == []
+    Path(made.git_dir).rename(copy / ".git")
+
+    assert git(copy, "status", "-sb") == git(tmp_path / "r", "status", "-sb")
+    assert f"...origin/{name}" in git(copy, "-c", "core.quotePath=false", "status", "-sb")
 
 
 def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:

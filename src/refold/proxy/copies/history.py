@@ -52,8 +52,8 @@ def make_history(
         file.write(settings + _ALONE)
         for ref, follows in (one[1:] for one in refs if one[2:]):
             if ref.startswith(_BRANCH):  # of the repository itself: there are no remotes
-                name = ref.removeprefix(_BRANCH).replace('"', '\\"')
-                file.write(f'[branch "{name}"]\n\tremote = .\n\tmerge = {follows}\n')
+                section = f"branch {_quoted(ref.removeprefix(_BRANCH))}"
+                file.write(_setting(section, "remote", ".") + _setting(section, "merge", follows))
             else:
                 git.line("symbolic-ref", ref, follows)
     _write_texts(own, repository, COMMON_TEXTS)
@@ -152,8 +152,13 @@ def _settle(git: Git, recorded: Mapping[str, str]) -> str:
 
 
 def _setting(section: str, name: str, value: str) -> str:
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'[{section}]\n\t{name} = "{quoted}"\n'
+    return f"[{section}]\n\t{name} = {_quoted(value)}\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as git's configuration files have it: bare, `#` and `;` begin comments."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _take_over(git: Git, today: Git) -> None:
