@@ -27,6 +27,7 @@ CHILDREN = 3
 _BARE = "its two lines, dumped and written"
 _FEW = "1,000 branches at once"
 _BARE_PYTHON = "python -c pass"
+_PROGRAMS: dict[str, Callable[..., Any]] = {"async": programs.asynchronous, "plain": programs.plain}
 _TOOLS: tuple[FunctionTool[..., Any], ...] = (programs.fetch, programs.find)
 
 
@@ -34,38 +35,30 @@ def calls(folder: Path) -> list[Job]:
     """Return what is timed of calls, one after the other."""
     recorded = {
         program: _record(folder / f"{program.__name__}.jsonl", program, CALLS)
-        for program in (programs.asynchronous, programs.plain)
+        for program in _PROGRAMS.values()
     }
     place = folder / "calls.jsonl"
     return [
         Job(name=_BARE, run=lambda: _bare(folder / "bare"), count=CALLS),
-        Job(
-            name="recorded call, async program",
-            run=lambda: _record(place, programs.asynchronous, CALLS),
-            base=_BARE,
-            count=CALLS,
-            goal="at most 30 µs",
+        *(
+            Job(
+                name=f"recorded call, {kind} program",
+                run=functools.partial(_record, place, program, CALLS),
+                base=_BARE,
+                count=CALLS,
+                goal="at most 30 µs",
+            )
+            for kind, program in _PROGRAMS.items()
         ),
-        Job(
-            name="recorded call, plain program",
-            run=lambda: _record(place, programs.plain, CALLS),
-            base=_BARE,
-            count=CALLS,
-            goal="at most 30 µs",
-        ),
-        Job(
-            name="re-executed call, async program",
-            run=lambda: _reexecute(recorded[programs.asynchronous], programs.asynchronous),
-            base=_BARE,
-            count=CALLS,
-            goal="at most 25 µs: 40,000 a second",
-        ),
-        Job(
-            name="re-executed call, plain program",
-            run=lambda: _reexecute(recorded[programs.plain], programs.plain),
-            base=_BARE,
-            count=CALLS,
-            goal="at most 25 µs: 40,000 a second",
+        *(
+            Job(
+                name=f"re-executed call, {kind} program",
+                run=functools.partial(_reexecute, recorded[program], program),
+                base=_BARE,
+                count=CALLS,
+                goal="at most 25 µs: 40,000 a second",
+            )
+            for kind, program in _PROGRAMS.items()
         ),
         Job(
             name="recorded call of an async tool",

@@ -140,6 +140,13 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@example.org")
 
 
+@pytest.fixture
+def project(tmp_path: Path, shape: str) -> Path:
+    """Return a folder of this shape."""
+    (tmp_path / "theirs").mkdir()
+    return SHAPES[shape](tmp_path / "theirs")
+
+
 def _recorded(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the agent where a project is, and return its command."""
     command = program(tmp_path, AGENT)
@@ -151,13 +158,11 @@ def _recorded(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("shape", some(1, [*SHAPES]))
+@pytest.mark.usefixtures("way")
 def test_a_replay_is_identical_where_it_was_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, way: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     """Commits in each repository included; the user's stay as they are."""
-    del way
-    (tmp_path / "theirs").mkdir()
-    project = SHAPES[shape](tmp_path / "theirs")
     command = _recorded(tmp_path, project, monkeypatch)
     before = all_bytes(tmp_path / "theirs")
 
@@ -169,13 +174,11 @@ def test_a_replay_is_identical_where_it_was_recorded(
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [each for each in SHAPES if each != "holder of ignored"])
+@pytest.mark.usefixtures("way")
 def test_a_replay_is_identical_from_a_clone_at_another_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, way: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     """Where nothing is at the recorded paths."""
-    del way
-    (tmp_path / "theirs").mkdir()
-    project = SHAPES[shape](tmp_path / "theirs")
     git(tmp_path, "clone", "-q", "--recurse-submodules", str(project), "clone")
     command = _recorded(tmp_path, project, monkeypatch)
     monkeypatch.chdir(tmp_path / "clone")
@@ -189,13 +192,11 @@ def test_a_replay_is_identical_from_a_clone_at_another_path(
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", ["one of two", "below main", "holder", "beside bare"])
+@pytest.mark.usefixtures("way")
 def test_a_replay_is_identical_from_another_work_tree(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, way: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     """Of the same repository, which stays as it is."""
-    del way
-    (tmp_path / "theirs").mkdir()
-    project = SHAPES[shape](tmp_path / "theirs")
     command = _recorded(tmp_path, project, monkeypatch)
     git(project, "worktree", "add", "-q", "--detach", str(tmp_path / "mine"), "HEAD~1")
     monkeypatch.chdir(tmp_path / "mine")
@@ -209,13 +210,11 @@ def test_a_replay_is_identical_from_another_work_tree(
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", ["one of two", "holder"])
+@pytest.mark.usefixtures("way")
 def test_a_resumed_run_is_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, way: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     """Its log has the folder as the record of the first run has it."""
-    del way
-    (tmp_path / "theirs").mkdir()
-    project = SHAPES[shape](tmp_path / "theirs")
     (tmp_path / "broken").touch()
     command = _recorded(tmp_path, project, monkeypatch)
     (tmp_path / "broken").unlink()

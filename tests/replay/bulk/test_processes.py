@@ -99,31 +99,27 @@ def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     assert [row.log for row in here] == [str(log) for log in logs]
 
 
-def _one_goes(at: int) -> list[str]:
-    return ["go" if number == at else "stay" for number in range(12)]
+@pytest.mark.long
+@pytest.mark.parametrize("at", [5, 0, 11])
+@pytest.mark.parametrize(
+    ("kind", "jobs", "how"), [("killing_all", 2, "SIGKILL"), ("leaving", 1, "exit code 7")]
+)
+def test_a_log_that_ends_its_process_is_named(
+    kind: str, jobs: int, how: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The helper with it, or one that has many logs; the rest as if nothing had been."""
+    program = getattr(programs, kind)
+    logs = _logs(tmp_path, program, ["go" if n == at else "stay" for n in range(12)])
+    for variable in ("BULK_KILLS", "BULK_LEAVES"):
+        monkeypatch.setenv(variable, "go")
 
-
-def _odd_one(logs: list[Path], program: Any, at: int, jobs: int) -> str:
-    """Replay logs of which one goes; return what is said of it."""
     report = refold.reexecute(logs, program, jobs=jobs)
 
     expected = ["identical"] * 12
     expected[at] = "diverged"
     assert [log.result for log in report.logs] == expected
     assert [log.log for log in report.logs] == [str(log) for log in logs]
-    return report.logs[at].message
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("at", [5, 0, 11])
-def test_a_log_that_ends_even_the_helper_is_named(
-    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is done again alone, and the others as if nothing had been."""
-    logs = _logs(tmp_path, programs.killing_all, _one_goes(at))
-    monkeypatch.setenv("BULK_KILLS", "go")
-
-    assert "SIGKILL" in _odd_one(logs, programs.killing_all, at, jobs=2)
+    assert how in report.logs[at].message
 
 
 @pytest.mark.long
@@ -170,18 +166,6 @@ def test_no_log_is_blamed_for_what_another_left_in_a_library(tmp_path: Path) -> 
     logs = [shutil.copy(log, tmp_path / f"copy-{number}-log.jsonl") for number in range(12)]
 
     assert refold.reexecute(logs, programs.marking, jobs=1).identical
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("at", [4, 0, 11])
-def test_of_many_logs_in_one_process_the_one_that_ends_it_is_named(
-    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And the rest goes on, each with the row that it would have alone."""
-    logs = _logs(tmp_path, programs.leaving, _one_goes(at))
-    monkeypatch.setenv("BULK_LEAVES", "go")
-
-    assert "exit code 7" in _odd_one(logs, programs.leaving, at, jobs=1)
 
 
 @pytest.mark.long
