@@ -7,6 +7,7 @@ The rules are CONTRACT.md §4.7.
 import os
 from array import array
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,9 @@ class Doubt:
 
 
 class Standing:
-    """The state at the end of one log."""
+    """The state at the end of one log, or after its first `entries`."""
 
-    def __init__(self, log: str | os.PathLike[str]) -> None:
+    def __init__(self, log: str | os.PathLike[str], entries: int | None = None) -> None:
         """Read the log.
 
         Raises:
@@ -79,7 +80,7 @@ class Standing:
         self._active = array("q")
         self._since = 0
         self._before = 0
-        for entry in read_entries(log, resolve=True, torn_ok=True):
+        for entry in islice(read_entries(log, resolve=True, torn_ok=True), entries):
             self._take(entry)
         if not self.head:
             raise without_lines(str(log))

@@ -298,7 +298,8 @@ class Continued(Recorder):
     def _handed(self) -> Handed:
         if self._is_fenced:
             raise errors.UsageError(f"{self.request.log} is closed")
-        replayed, standing = self._replayed, Standing(self.request.log)
+        replayed = self._replayed
+        standing = Standing(self.request.log, replayed.cursor.taken)  # as far as it was compared
         effects, arrivals, doubts = self._decided(standing)
         resumed = LogWriter.resume(self.request.log, durability=self.request.durability)
         if resumed.writer.head != standing.head:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -427,6 +428,30 @@ def test_whoever_comes_second_while_the_first_reads_is_refused(tmp_path: Path) -
         resumed(log, overtaken)
     assert entered[0].ok
     check_whole(log, resumable.sequential)
+
+
+def test_whoever_comes_second_after_having_read_all_is_refused(tmp_path: Path) -> None:
+    """Case 62: it continues from the end that it has compared, and no later one."""
+    entered: list[Recording] = []
+    log = tmp_path / "x" / "a.jsonl"
+
+    async def overtaken(run: refold.Run, n: int) -> Any:
+        asked = asyncio.create_task(run.tool(step, n=n))
+        await asyncio.sleep(0)
+        if run.patched("x") and log.exists() and not entered:  # the record is at its end
+            entered.append(whole)
+            with ThreadPoolExecutor() as pool:
+                entered[0] = pool.submit(resumed, log, overtaken).result()
+        await asked
+        return await run.ask("May I?")
+
+    whole = recorded(overtaken, 2, tmp_path / "whole.jsonl")
+    log.parent.mkdir()
+    cut(whole.log, log, 3)
+
+    with pytest.raises(LogLocked):
+        resumed(log, overtaken)
+    assert entered[0].status == "suspended"
 
 
 def test_a_run_that_has_ended_is_not_resumed(tmp_path: Path) -> None:
