@@ -179,6 +179,7 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
                 for name in report.ends_early
             ),
         ),
+        ends_early=report.ends_early,
         divergences=divergences,
     )
 

@@ -55,6 +55,8 @@ class LogResult(Document):
     """Places that were not as recorded, and are volatile."""
     not_compared: tuple[str, ...] = ()
     """What could have changed unseen: `the length of 2 timers`, and records without an end."""
+    ends_early: tuple[str, ...] = ()
+    """Logs of it without an end: they are identical up to that point."""
     seconds: float = 0.0
     divergences: tuple[Divergence, ...] = ()
 
@@ -91,6 +93,13 @@ class BulkReport(Document):
         return {name: found.count(name) for name in get_args(Result) if name in found}
 
     @property
+    def summary(self) -> str:
+        """The counts in words, and how many runs were compared as far as their logs go."""
+        said = ", ".join(f"{count:,} {result}" for result, count in self.counts.items())
+        cut = sum(bool(log.ends_early) for log in self.logs)
+        return said + f" ({cut:,} without an end: up to that point)" * bool(cut)
+
+    @property
     def causes(self) -> tuple[DiffCause, ...]:
         """The divergences of all logs, equal ones as one."""
         return causes(each for log in self.logs for each in log.divergences)
@@ -114,14 +123,13 @@ class BulkReport(Document):
         return JUnitSuite(name="refold replay", cases=[_case(log) for log in self.logs])
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{count} {result}" for result, count in self.counts.items())
         rest = [f"{log.log}: {log.result}: {log.message}" for log in self.logs if log.message]
         rest += [
             f"{log.log}: not compared: {', '.join(log.not_compared)}"
             for log in self.logs
             if log.not_compared
         ]
-        return "\n".join([f"{len(self.logs)} logs: {counts}", *rest])
+        return "\n".join([f"{len(self.logs)} logs: {self.summary}", *rest])
 
 
 def died(log: str, how: str) -> LogResult:

@@ -19,6 +19,7 @@ from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
 from refold.replay.bulk.report import BulkReport, LogResult
 from refold.replay.explain.divergence import Divergence
+from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
 
@@ -53,6 +54,21 @@ def test_a_folder_is_a_row_a_log(runs: Path, program: Path, invoke: Invoke) -> N
         "first-1x.jsonl", "second-2x.jsonl", "second-3x.jsonl",
     ]  # fmt: skip
     assert "3 identical  3 logs in" in said.stdout
+
+
+def test_a_log_without_an_end_is_identical_only_up_to_there(
+    runs: Path, program: Path, invoke: Invoke
+) -> None:
+    """In its row and below the table, however many there are."""
+    cut(runs / "second-2x.jsonl", runs / "second-2x.jsonl", 2)
+    named = ("--program", f"{program}:first", "--program", f"{program}:second")
+
+    said = invoke("replay", runs, *named)
+
+    assert [row[:3] for row in _rows(said)][1] == ["identical,", "no", "end"]
+    assert "3 identical (1 without an end: up to that point)  3 logs in" in said.stdout
+    document = json.loads(invoke("replay", runs, *named, "--json").stdout)
+    assert [row["ends_early"] for row in document["logs"]] == [[], ["second-2x.jsonl"], []]
 
 
 def test_a_row_without_its_program_says_which(runs: Path, program: Path, invoke: Invoke) -> None:

@@ -118,7 +118,7 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
     rows: list[list[output.Part]] = [["result", "entries", "seconds", "log"]]
     rows += [
         [
-            (log.result, _STYLES.get(log.result, "red")),
+            (log.result + ", no end" * bool(log.ends_early), _STYLES.get(log.result, "red")),
             f"{log.entries:>7,}" if log.entries else f"{'':>7}",
             f"{'':>7}" if log.result == _NOT_RUN else f"{log.seconds:>7.2f}",
             output.shown_path(log.log),
@@ -127,12 +127,11 @@ def _describe(report: BulkReport, *, is_all: bool) -> None:
     ]
     output.table(rows)
     _describe_causes(report, is_all=is_all)
-    counts = ", ".join(f"{count:,} {result}" for result, count in report.counts.items())
     ignored = sum(log.ignored for log in report.logs)
     took = words.seconds(round(report.seconds * 1000))
     output.line()
     output.line(
-        (counts, "green" if report.identical else "bold red"),
+        (report.summary, "green" if report.identical else "bold red"),
         f"  {words.counted(len(report.logs), 'log')} in {took}, {report.jobs} at a time",
     )
     left_out = [log for log in report.logs if log.not_compared]
