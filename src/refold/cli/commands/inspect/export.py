@@ -382,7 +382,10 @@ def _gaps_of(spans: "Spans", log: Path) -> list[str]:
     """Return that a run has something that could not be read; empty if not."""
     from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
 
-    is_read = not spans.left_out.get(UNREAD) and _is_read(spans.tree)
+    states = dict(_states(spans.tree))
+    for name in (name for name, state in states.items() if state == "torn"):
+        output.hint(f"{name}: {TORN_TAIL}")
+    is_read = not spans.left_out.get(UNREAD) and {*states.values()} <= {"read", "none", "torn"}
     return [] if is_read else [f"{output.shown_path(log)}: {_GAP} {output.command('verify', log)}"]
 
 
@@ -411,8 +414,11 @@ def _put(spans: "Spans", how: _How, file: OutputFile | None) -> tuple[int, str]:
     return 0, ""
 
 
-def _is_read(node: "RunNode") -> bool:
-    return node.log_state in ("read", "none") and all(map(_is_read, node.children))
+def _states(node: "RunNode") -> Iterator[tuple[str, str]]:
+    """Yield the name and state of each log."""
+    yield Path(node.log or node.scope).name, node.log_state
+    for child in node.children:
+        yield from _states(child)
 
 
 def _print_cost(times: int, *logs: Path, large: bool) -> None:
@@ -442,9 +448,15 @@ def _list_files(log: Path) -> None:
 
 
 def _gaps_in(damage: Iterable[tuple[str, int, str]], log: Path) -> list[str]:
-    """Return missing and damaged places in words; each is a name, a line and a kind."""
-    found = [each for each in damage if each[2].partition(": ")[0] not in _HARMLESS]
-    gaps = [f"{name}:{line}: {what}" for name, line, what in found[:_SHOWN]]
+    """Return missing and damaged places in words, each a name, line and kind; print torn tails."""
+    found = list[str]()
+    for name, line, what in damage:
+        place = f"{name}:{line}: {what}"
+        if what.partition(": ")[0] in _HARMLESS:
+            output.hint(place)
+        else:
+            found.append(place)
+    gaps = found[:_SHOWN]
     if len(found) > _SHOWN:
         rest = words.counted(len(found) - _SHOWN, "more place")
         gaps.append(f"and {rest}: to list them, use {output.command('verify', log, '--json')}")
