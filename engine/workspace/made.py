@@ -1,29 +1,27 @@
 """Finds the commits and annotated tags that are new in the repositories of a folder.
 
 Refs and reflogs do not name all of them: a command can print the id of a commit, and drop every
-name of it. The object stores have all that was not pruned. A store is a folder for each first byte
-of an id, and packs; only those that changed since the last look are listed. Rules: CONTRACT.md
-§16.16.
+name of it, as `git stash pop` does. But git writes each as a file of its own, in a folder for the
+first byte of its id; only folders that changed since the last look are listed. What git packed
+since then is asked of git, by refs and reflogs. Rules: CONTRACT.md §16.16.
 """
 
 import contextlib
 import os
 import re
-import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Final
+from typing import Final
 
 import attrs
 
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import GitFailed
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, NONBLOCK
 from refold.engine.workspace.entries import MadeObject
-from refold.engine.workspace.git import Git, RepositoryObjects, blob_id, object_folders
+from refold.engine.workspace.git import Git, RepositoryObjects, blob_id
 from refold.engine.workspace.inside import Inside
 from refold.engine.workspace.linked import git_at
 from refold.engine.workspace.paths import as_text
@@ -35,45 +33,20 @@ _TEXTS_MAX: Final = 1 << 26
 """Bytes of a file in which ids are looked for, and of all files of one look."""
 _RACY_NS: Final = 50_000_000
 """A folder that was listed so soon after it changed may have changed again within one tick."""
-_INDEX: Final = b"\377tOc\0\0\0\2"
-_FANS: Final = struct.Struct(">256I")
 _GITLINK: Final = "160000"
 _ID: Final = re.compile(r"(?<![0-9A-Za-z])g?([0-9a-f]{7,64})(?![0-9A-Za-z])")
 _WHOLE: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TIME: Final = re.compile(r"(?:author|committer|tagger) .*> ([0-9]{1,12} [+-][0-9]{4})")
 """In a log as well; a command can write objects that git would not."""
+_PACKED: Final = (
+    "rev-list", "--objects", "--no-object-names", "--filter=tree:0", "--all", "--reflog",
+    "--ignore-missing", "--stdin",
+)  # fmt: skip
+"""Commits and tags."""
+_KINDS: Final = "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", "--buffer"
 _FOLDERS: Final = tuple(f"{number:02x}" for number in range(256))
 
 AsRecorded = Callable[[str], str]
-
-
-@attrs.frozen
-class _Pack:
-    """The sorted ids of a pack; its file stays open, because git removes it when it packs anew."""
-
-    file: IO[bytes]
-    width: int
-    """Bytes of an id."""
-    fans: tuple[int, ...]
-
-    @classmethod
-    def opened(cls, path: Path, width: int) -> "_Pack | None":
-        read = os.O_RDONLY | NONBLOCK | NOFOLLOW | CLOEXEC  # a command may have made a pipe of it
-        with contextlib.suppress(OSError):  # git packs anew, or it is a link or a folder
-            file = os.fdopen(os.open(path, read), "rb")
-            head = file.read(len(_INDEX) + _FANS.size) or b""
-            if len(head) == len(_INDEX) + _FANS.size and head.startswith(_INDEX):
-                return cls(file, width, _FANS.unpack_from(head, len(_INDEX)))
-            file.close()
-        return None
-
-    def ids(self, first: int) -> set[str]:
-        """Return the ids with this first byte."""
-        begin = self.fans[first - 1] if first else 0
-        at = len(_INDEX) + _FANS.size + begin * self.width
-        found = os.pread(self.file.fileno(), max(self.fans[first] - begin, 0) * self.width, at)
-        whole = range(0, len(found) - self.width + 1, self.width)
-        return {found[at : at + self.width].hex() for at in whole}
 
 
 class NewObjects:
@@ -84,16 +57,15 @@ class NewObjects:
         self._top = top
         self._led = seen
         self._is_first = True
-        self._stores: dict[Path, tuple[Git, int]] = {}
-        """By folder of objects, with the bytes of an id; worktrees share one."""
+        self._stores: dict[Path, Git] = {}
+        """By folder of objects; worktrees share one."""
         self._places: set[str] = set()
         self._times: dict[str, tuple[int, bool]] = {}
         """By folder: when it last changed, and whether that was long enough before the look."""
-        self._packs: dict[Path, _Pack] = {}
+        self._old: list[str] = []
+        """The commits that refs and reflogs named at first."""
         self._seen: set[str] = set()
-        """Objects that are not in a pack, or were new."""
-        self._blobs: dict[str, int] = {}
-        """Sizes of the files that are new."""
+        """Objects that were not in a pack, or new."""
         self._made: dict[str, list[str]] = {}
         """Commits and tags that are new, by their first seven digits."""
 
@@ -108,13 +80,11 @@ class NewObjects:
         for path in paths:
             self._meet(path)
         looks: list[_NewCommits] = []
-        packs: dict[Path, _Pack] = {}
-        for store, (git, width) in self._stores.items():
-            if new := self._new(store, width, packs, is_old=self._is_first):
-                looks.append(_NewCommits(git, self._blobs, self._made, as_recorded))
+        for store, git in self._stores.items():
+            if new := self._new(store, git):
+                looks.append(_NewCommits(git, self._made, as_recorded))
                 with contextlib.suppress(GitFailed):  # a command removes the repository meanwhile
                     looks[-1].find(new)
-        self._packs |= packs
         self._is_first = False
         found: list[MadeObject] = []
         for look in looks:  # when all ids are known, for one repository can name commits of another
@@ -122,61 +92,34 @@ class NewObjects:
                 found += look.made()
         return tuple(found)
 
-    def close(self) -> None:
-        """Close the indexes of packs."""
-        for pack in self._packs.values():
-            pack.file.close()
-        self._packs.clear()
-
     def _meet(self, path: str) -> None:
-        """Find the store of the repository at a path; borrowed objects are old."""
+        """Find the store of the repository at a path."""
         with Inside(self._top) as top:
             is_there = top.held(f"{path}/.git" if path else ".git") is not None
         if path in self._places or not is_there:
             return
         git = git_at(self._top, path, self._led)
-        try:
-            store, *lent = object_folders(git)
-            kind = git.output("rev-parse", "--show-object-format").strip()
-        except GitFailed:  # not whole yet
-            return
-        width = 32 if kind == b"sha256" else 20
-        self._places.add(path)
-        self._stores.setdefault(store, (git, width))
-        for folder in lent:
-            if folder not in self._stores:
-                self._new(folder, width, self._packs, is_old=True)
+        if store := git.line("rev-parse", "--git-path", "objects"):  # else it is not whole yet
+            self._places.add(path)
+            self._stores.setdefault(Path(git.top, store).resolve(), git)
+            if self._is_first:
+                self._old += git.line("rev-list", "--no-walk", "--all", "--reflog").split()
 
-    def _new(self, store: Path, width: int, packs: dict[Path, _Pack], *, is_old: bool) -> set[str]:
-        """Return the ids in a store that were in none before; `packs` gets its new packs.
-
-        If all is old, none is returned.
-        """
-        loose: dict[str, set[str]] = {}
+    def _new(self, store: Path, git: Git) -> set[str]:
+        """Return the ids in a store that were in none before; at first, none."""
+        found = set[str]()
         for name in _FOLDERS:
             if self._has_changed(f"{store}/{name}"):
-                listed = list[str]()
                 with contextlib.suppress(OSError):  # git packs what is in it, and removes it
-                    listed = os.listdir(store / name)  # noqa: PTH208 - many
-                ids = (name + rest for rest in listed)
-                loose[name] = {each for each in ids if _WHOLE.fullmatch(each)} - self._seen
-        opened = []
-        if self._has_changed(f"{store}/pack"):
-            for path in (store / "pack").glob("*.idx"):
-                if path not in self._packs and (pack := _Pack.opened(path, width)) is not None:
-                    packs[path] = pack
-                    opened.append(pack)
-        if is_old:
-            self._seen.update(*loose.values())
-            return set()
-        new: set[str] = set()
-        for first, name in enumerate(_FOLDERS):
-            found = loose.get(name, set[str]()).union(*(pack.ids(first) for pack in opened))
-            found -= self._seen
-            if found:
-                new |= found.difference(*(pack.ids(first) for pack in self._packs.values()))
-        self._seen |= new
-        return new
+                    found.update(name + rest for rest in os.listdir(store / name))  # noqa: PTH208 - many
+        found = {each for each in found if _WHOLE.fullmatch(each)}
+        if self._has_changed(f"{store}/pack") and not self._is_first:
+            given = "".join(f"^{each}\n" for each in self._old).encode()
+            with contextlib.suppress(GitFailed):
+                found |= {*git.output(*_PACKED, given=given).decode().split()}
+        found -= self._seen
+        self._seen |= found
+        return set() if self._is_first else found
 
     def _has_changed(self, folder: str) -> bool:
         try:
@@ -223,24 +166,15 @@ class _NewCommits:
     """The commits and tags among the new objects of one store."""
 
     git: Git
-    blobs: dict[str, int]
     known: dict[str, list[str]]
     as_recorded: AsRecorded | None
     found: list[_Commit] = attrs.field(factory=list)
     texts: dict[str, str] = attrs.field(factory=dict)
-    """Contents of new files, by id."""
+    """Contents of files, by id."""
 
     def find(self, new: set[str]) -> None:
         """Read the commits and tags among new objects."""
-        wanted = "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", "--buffer"
-        given = "".join(f"{named}\n" for named in sorted(new)).encode()
-        ids = list[str]()
-        for line in self.git.output(*wanted, given=given).decode().splitlines():
-            named, kind, *size = line.split(" ")
-            if kind == "blob":
-                self.blobs[named] = int(size[0])
-            elif kind in ("commit", "tag"):
-                ids.append(named)
+        ids = [named for named, kind, _ in self._kinds(sorted(new)) if kind in ("commit", "tag")]
         with RepositoryObjects(self.git) as objects:
             found = [_Commit.parsed(*each) for each in objects.contents(ids)]
         self.found = sorted(found, key=lambda one: (one.when, one.id))[-MOST:]
@@ -251,14 +185,23 @@ class _NewCommits:
         """Return them in the order of time."""
         changes = self._changes(one for one in self.found if one.kind == "commit")
         small, room = list[str](), _TEXTS_MAX
-        for blob in dict.fromkeys(blob for each in changes.values() for _, _, blob in each):
-            if 0 <= (length := self.blobs.get(blob, -1)) <= min(_TEXT_MAX, room):
+        blobs = dict.fromkeys(blob for each in changes.values() for _, _, blob in each)
+        for blob, kind, size in self._kinds(blobs):
+            if kind == "blob" and size <= min(_TEXT_MAX, room):
                 small.append(blob)
-                room -= length
+                room -= size
         with RepositoryObjects(self.git) as objects:
             for blob, _, content in objects.contents(small):
                 self.texts[blob] = content.decode(errors="surrogateescape")
         return [self._made_object(one, changes.get(one.id, [])) for one in self.found]
+
+    def _kinds(self, ids: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+        """Yield the id, the kind and the size of those objects that are there."""
+        given = "".join(f"{named}\n" for named in ids).encode()
+        for line in self.git.output(*_KINDS, given=given).decode().splitlines():
+            named, kind, *size = line.split(" ")
+            if size:
+                yield named, kind, int(size[0])
 
     def _changes(self, commits: Iterable[_Commit]) -> dict[str, list[tuple[str, str, str]]]:
         """Return by commit the path, mode and id of each file that its first parent has not."""

@@ -107,8 +107,6 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         """The result of all scans; its start has the files of the commits alone."""
         self._left = contextlib.ExitStack()
         self._objects = objects
-        if objects is not None:
-            self._left.callback(objects.close)
         self._top = top
         self._log_files = log_files
         self._scrubbed = scrubbed

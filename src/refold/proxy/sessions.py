@@ -4,7 +4,6 @@ What `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, for Pytho
 Rules: CONTRACT.md §16.
 """
 
-import contextlib
 import functools
 import os
 import re
@@ -339,7 +338,7 @@ def replay_command(
         journal = stack.enter_context(session.again(into, record))
         desk = Replaying(
             record, session.secrets, on_miss=on_miss, pace=pace, log=journal,
-            **session.served(record, stack),
+            **session.served(record),
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, session.secrets, desk.bindings)
         variables = {**bookends.pinned(record), **keys}
@@ -492,7 +491,7 @@ def fork_command(
         folder = session.watched(record, journal, left)
         desk = Replaying(
             record, session.secrets, on_miss="live", log=journal, model=model, reads_again=False,
-            folder=folder, **session.served(record, left),
+            folder=folder, **session.served(record),
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, session.keys, desk.end)
@@ -560,7 +559,7 @@ def resume_command(
         folder = session.watched(record, journal, stack)
         desk = Resuming(
             resumed, session.secrets, on_miss=on_miss, log=journal, folder=folder, caps=caps,
-            **session.served(record, stack),
+            **session.served(record),
         )  # fmt: skip
         mcp = McpRecording(journal, session.secrets)
         ended = session.run(desk, mcp, journal, bookends.pinned(record), desk.end)
@@ -693,12 +692,11 @@ class _Session:
         given = {"write": write, "terminal": terminal, "keys": keys, "listed": listed, **options}
         return cls(command, known, routes, bookends.redaction_in(record), **given)
 
-    def served(self, record: ObservedRecord, left: ExitStack) -> dict[str, Any]:
+    def served(self, record: ObservedRecord) -> dict[str, Any]:
         """Return what a desk that serves a record knows of the command and of here."""
-        made = left.enter_context(self._commits(record))
         return {
             "routes": self.routes, "profile": self.profile, "work": self.signals.work,
-            "here": bookends.here(**self.place.folders), "made": made,
+            "here": bookends.here(**self.place.folders), "made": self._commits(record),
         }  # fmt: skip
 
     def watched(
@@ -821,17 +819,14 @@ class _Session:
                 timeout=self.timeout,
             )
 
-    @contextlib.contextmanager
-    def _commits(self, record: ObservedRecord) -> Iterator[LookAtMade]:
-        """Give what finds the commits that are new from now on, if the record has any."""
+    def _commits(self, record: ObservedRecord) -> LookAtMade:
+        """Return what finds the commits that are new from now on, if the record has any."""
         top = self.place.top or folder_of(Path.cwd(), "")[0]
         if top is None or not record.folder.made:
-            yield lambda _: ()
-            return
-        with contextlib.closing(NewObjects(top, self.place.seen)) as objects:
-            look = functools.partial(objects.find_new, record.folder.places)
-            look()
-            yield look
+            return lambda _: ()
+        look = functools.partial(NewObjects(top, self.place.seen).find_new, record.folder.places)
+        look()
+        return look
 
     def held_open(self, desk: Desk, listening: Listening, journal: ObservedLog) -> None:
         """Serve what comes by, until a signal does; where nobody can listen, leave no log."""

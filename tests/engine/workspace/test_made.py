@@ -1,6 +1,5 @@
 """Commits of two runs: each is found when it is new, and paired with the one that is equal."""
 
-import contextlib
 import hashlib
 import os
 import re
@@ -166,11 +165,9 @@ def edited(steps: list[Sequence[str]], edit: tuple[str, int, Sequence[str]]) -> 
 
 
 def check(template: Path, steps: list[Sequence[str]], edit: tuple[str, int, Sequence[str]]) -> None:
-    with TemporaryDirectory() as folder, contextlib.ExitStack() as left:
+    with TemporaryDirectory() as folder:
         was = History(template, Path(folder, "was"), 1_700_000_000)
         now = History(template, Path(folder, "now"), 1_700_001_000)
-        left.enter_context(contextlib.closing(was.objects))
-        left.enter_context(contextlib.closing(now.objects))
         recorded: list[MadeObject] = []
         for step in steps:
             was.do(step)
@@ -202,24 +199,37 @@ def test_no_wrong_commit_is_bound_and_every_right_one_is(
     check(template, steps, edit)
 
 
-def test_what_is_no_index_of_a_pack_is_passed_over(tmp_path: Path) -> None:
+def test_what_is_not_of_git_in_a_store_is_passed_over(tmp_path: Path) -> None:
     """A command may make pipes, links and folders, and git removes packs at any time."""
     top = repository(tmp_path / "r", {"a": "a\n"})
-    with contextlib.closing(NewObjects(top)) as objects:
-        objects.find_new([""])
-        packs = top / ".git" / "objects" / "pack"
-        os.mkfifo(packs / "pipe.idx")
-        (packs / "folder.idx").mkdir()
-        (packs / "link.idx").symlink_to("/dev/zero")
-        (packs / "gone.idx").symlink_to("nowhere")
-        (packs / "short.idx").write_bytes(b"\377tOc")
-        git(top, "commit", "-q", "--allow-empty", "-m", "x")
-        loose = packs.parent / "ab"
-        loose.mkdir(exist_ok=True)
-        (loose / ("x blob y" + "z" * 30)).write_bytes(b"")
-        (loose / ("0" * 38)).write_bytes(b"")
+    objects = NewObjects(top)
+    objects.find_new([""])
+    packs = top / ".git" / "objects" / "pack"
+    os.mkfifo(packs / "pipe.idx")
+    (packs / "folder.idx").mkdir()
+    (packs / "link.idx").symlink_to("/dev/zero")
+    (packs / "gone.idx").symlink_to("nowhere")
+    (packs / "short.idx").write_bytes(b"\377tOc")
+    git(top, "commit", "-q", "--allow-empty", "-m", "x")
+    loose = packs.parent / "ab"
+    loose.mkdir(exist_ok=True)
+    (loose / ("x blob y" + "z" * 30)).write_bytes(b"")
+    (loose / ("0" * 38)).write_bytes(b"")
 
-        assert [one.id for one in objects.find_new([""])] == [git(top, "rev-parse", "HEAD")]
+    assert [one.id for one in objects.find_new([""])] == [git(top, "rev-parse", "HEAD")]
+
+
+def test_what_was_packed_before_is_not_new_when_git_packs_again(tmp_path: Path) -> None:
+    """Also what only a reflog names; a new commit is, though no file of its own is left."""
+    top = repository(tmp_path / "r", {"a": "a\n"})
+    git(top, "commit", "-q", "--amend", "-m", "second")
+    git(top, "gc", "-q")
+    objects = NewObjects(top)
+    objects.find_new([""])
+    git(top, "commit", "-q", "--allow-empty", "-m", "x")
+    git(top, "gc", "-q")
+
+    assert [one.id for one in objects.find_new([""])] == [git(top, "rev-parse", "HEAD")]
 
 
 @pytest.mark.long
