@@ -133,6 +133,8 @@ class Contents(contextlib.AbstractContextManager["Contents"]):
         """Take a repository of this process with all objects that are here."""
         self._git = git
         self._objects = RepositoryObjects(git)
+        self.folder = Path(git.git_dir, "objects")
+        """Where the contents are that are beside the log."""
 
     def content(self, entry: TreeEntry) -> bytes:
         """Return a file's content, a link's text, or empty for a folder.
@@ -170,8 +172,8 @@ class Contents(contextlib.AbstractContextManager["Contents"]):
 
     def borrow(self, other: Self) -> None:
         """Find the objects of another log's files, too; before anything is read."""
-        with Path(self._git.git_dir, "objects/info/alternates").open("a") as file:
-            file.write(f"{other._git.git_dir}/objects\n")
+        with (self.folder / "info" / "alternates").open("a") as file:
+            file.write(f"{other.folder}\n")
 
     def diffs(self, changes: Sequence[FilePair]) -> list[list[str]]:
         r"""Return the lines of git's diff of each change, or one that says why there is none.

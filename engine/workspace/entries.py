@@ -4,6 +4,7 @@ Read strictly, because a log may come from anyone. Pure. Rules: CONTRACT.md §16
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
@@ -23,10 +24,12 @@ MERGED: Final = "MERGE_HEAD"
 SPARSE: Final = "info/sparse-checkout"
 OWN_TEXTS: Final = (
     "logs/HEAD", "ORIG_HEAD", MERGED, "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD",
-    "REVERT_HEAD", SPARSE,
+    "REVERT_HEAD", "REBASE_HEAD", SPARSE,
 )  # fmt: skip
 """Files of a work tree that git reads, and runs nothing of; of reflogs, the last lines."""
-COMMON_TEXTS: Final = (STASHES, "info/exclude")
+OPERATIONS: Final = re.compile(r"(?:rebase-merge|rebase-apply|sequencer)/[a-z0-9-]+|BISECT_[A-Z_]+")
+"""Likewise, of what is in progress: the others there name programs and their options."""
+COMMON_TEXTS: Final = (STASHES, "info/exclude", "shallow")
 """Likewise, of all work trees of a repository."""
 TEXT_MAX: Final = 1 << 20
 """Bytes of such a file."""
@@ -74,8 +77,6 @@ class Repository:
     the target of a symbolic one."""
     index: tuple[Staged, ...] = ()
     """Differences of the index from the commit."""
-    under_way: tuple[str, ...] = ()
-    """Operations in progress: `rebase`, `merge`, `cherry-pick`, `revert`, `bisect`, `am`."""
     settings: Mapping[str, str] = attrs.field(factory=dict)
     """Those of `git.SETTINGS` that held when the command started, by their names."""
     git_file: str = ""
@@ -85,7 +86,8 @@ class Repository:
     worktrees: tuple[Worktree, ...] = ()
     """The other work trees when the command started; of a linked one, the main one as well."""
     texts: Mapping[str, str] = attrs.field(factory=dict)
-    """Files in its git folder when the command started, by `OWN_TEXTS` and `COMMON_TEXTS`."""
+    """Files in its git folder when the command started: `OWN_TEXTS`, `OPERATIONS` and
+    `COMMON_TEXTS`."""
 
 
 @attrs.frozen
@@ -201,7 +203,8 @@ def _settings(found: Any) -> Any:
 def _texts(found: Any) -> Any:
     """Read files of a closed list: no other name of a log reaches a git folder."""
     if not all(
-        name in (*OWN_TEXTS, *COMMON_TEXTS) and len(TEXT.read(text).encode()) <= TEXT_MAX
+        (name in (*OWN_TEXTS, *COMMON_TEXTS) or OPERATIONS.fullmatch(name))
+        and len(TEXT.read(text).encode()) <= TEXT_MAX
         for name, text in forms.exactly(dict).read(found).items()
     ):
         raise ValueError
@@ -254,7 +257,7 @@ _CHANGE: Final = forms.row(
 REPOSITORY: Final = forms.members(
     Repository, path=PLACE, commit=_MAYBE_ID, branch=forms.matching(f"(?:{_REF})?"),
     refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}(?: {_REF})?\n)*"), index=forms.lines(_STAGED),
-    under_way=forms.listed(TEXT), settings=Form(_settings, dict), git_file=_LED, common=_LED,
+    settings=Form(_settings, dict), git_file=_LED, common=_LED,
     worktrees=forms.listed(WORKTREE), texts=Form(_texts, dict),
 )  # fmt: skip
 _CHANGED: Final = forms.members(

@@ -16,6 +16,7 @@ import attrs
 from refold.engine.errors import FolderRefused
 from refold.engine.workspace.entries import (
     COMMON_TEXTS,
+    OPERATIONS,
     OWN_TEXTS,
     TEXT_MAX,
     WORKTREE,
@@ -33,6 +34,7 @@ _WHO: Final = re.compile(r"://[^/\s'\"@]+@")
 """The user and the password of an address: `git pull` writes it down as it was given."""
 _LINES: Final = 100
 """Of a reflog."""
+_AT_WORK: Final = ("rebase-*/*", "sequencer/*", "BISECT_*")
 _MOST: Final = 1000
 """Work trees of one repository."""
 
@@ -131,9 +133,10 @@ def places_of(git: Git, own: Path) -> tuple[str, str, tuple[Worktree, ...], dict
     """Return `git_file`, `common`, `worktrees` and `texts`; `own` is the git folder."""
     common = _line(own / "commondir")
     trees = tuple(_worktrees(own, own / common)) if (own / common / "worktrees").is_dir() else ()
-    found = {name: _text(own, name) for name in OWN_TEXTS}
-    found |= {name: _text(own / common, name) for name in COMMON_TEXTS}
-    texts = {name: text for name, text in found.items() if text}
+    at_work = (one.relative_to(own).as_posix() for each in _AT_WORK for one in own.glob(each))
+    texts = {name: _text(own, name) for name in at_work if OPERATIONS.fullmatch(name)}
+    texts |= {name: text for name in OWN_TEXTS if (text := _text(own, name))}
+    texts |= {name: text for name in COMMON_TEXTS if (text := _text(own / common, name))}
     return git_file_of(git.top), common, trees, texts
 
 

@@ -219,7 +219,6 @@ def packed_repository(
                 git.output(*_TAKE_IN, given=file, limit=LONG_LIMIT)
         except GitFailed as error:
             raise ContentMissing(pack.name, str(log), f"damaged: {error.why}") from None
-    _end_history(git, Path(git.git_dir, "shallow"))
     return git
 
 
@@ -234,18 +233,3 @@ def borrow(git: Git, folders: Iterable[str | Path]) -> None:
     info.mkdir(exist_ok=True)
     with (info / "alternates").open("a") as file:
         file.writelines(f"{one}\n" for one in folders)
-
-
-def _end_history(git: Git, shallow: Path) -> None:
-    """End the history at the same commits as a shallow clone's."""
-    asked = "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"
-    listed = git.output("cat-file", *asked, limit=LONG_LIMIT).decode().splitlines()
-    commits = [line.split()[0] for line in listed if line.endswith(" commit")]
-    given = "".join(f"{each}\n" for each in commits).encode()
-    said = (
-        git.output("log", "--no-walk", "--stdin", "--format=%H %P", given=given) if commits else b""
-    )
-    known = set(commits)
-    ends = [line.split()[0] for line in said.decode().splitlines() if not known >= {*line.split()}]
-    if ends:
-        shallow.write_text("".join(f"{each}\n" for each in ends))

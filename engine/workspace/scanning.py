@@ -38,10 +38,6 @@ from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import checked
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry, changed, in_order
 
-_UNDER_WAY: Final = {
-    "rebase-merge": "rebase", "rebase-apply": "rebase", "MERGE_HEAD": "merge",
-    "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
-}  # fmt: skip
 _FOLDER: Final = "040000"
 _GITLINK: Final = "160000"
 _NOTHING: Final = "000000"
@@ -76,8 +72,6 @@ class _Known:
     """Files that are looked at in any case: of some, the index has nothing."""
     staged: list[IndexEntry] | None = None
     """What differs in the user's index from the commit, if it was just asked for."""
-    git_dir: Path | None = None
-    """The user's."""
     begun_with: tuple[Any, ...] = ()
     """The settings and places of the user's."""
     submodules: dict[str, tuple[str, str]] = attrs.field(factory=dict)
@@ -374,14 +368,11 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         remote = {line for line in refs if line.split(" ")[1].startswith("refs/remotes/")}
         if len(remote) > _REMOTE_MAX:
             refs = [line for line in refs if line not in remote]
-        if known.git_dir is None:
-            known.git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
         staged, known.staged = known.staged, None
-        git_dir = known.git_dir
-        begun = {what for name, what in _UNDER_WAY.items() if (git_dir / name).exists()}
         index = list[Staged]()
         if not known.begun_with:  # as they are when the command starts: it may change them
-            known.begun_with = user.settings(), *places_of(user, known.git_dir)
+            git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
+            known.begun_with = user.settings(), *places_of(user, git_dir)
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):
@@ -393,7 +384,6 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
             branch or user.line("symbolic-ref", "-q", "HEAD"),
             "".join(f"{line}\n" for line in refs),
             tuple(index),
-            tuple(sorted(begun)),
             *known.begun_with,
         )
 

@@ -26,7 +26,11 @@ from tests.support.loops import for_each
 
 OID = "a" * 40
 REFS = f"{OID} refs/heads/main refs/remotes/o/main\n{OID} refs/remotes/o/HEAD refs/remotes/o/main\n"
-TEXTS = {"logs/HEAD": f"{'0' * 40} {OID} Ann <a@b> 1 +0000\tcommit: x\n", "MERGE_HEAD": f"{OID}\n"}
+TEXTS = {
+    "logs/HEAD": f"{'0' * 40} {OID} Ann <a@b> 1 +0000\tcommit: x\n",
+    "MERGE_HEAD": f"{OID}\n",
+    "rebase-merge/interactive": "",
+}
 OWN = kept("a", b"own")
 BASED = TreeEntry("a", "100644", "git", OID)
 _BACK = FileChange("a", OWN, BASED, added=1, removed=2, calls=("0/1#2",))
@@ -34,7 +38,7 @@ START = FolderStarted(
     "/home/me/project",
     "src",
     FileTree.of([Base("", OID)], [OWN]),
-    (Repository("", OID, "refs/heads/main", REFS, (), ("rebase",), texts=TEXTS),),
+    (Repository("", OID, "refs/heads/main", REFS, (), texts=TEXTS),),
     12,
 )
 

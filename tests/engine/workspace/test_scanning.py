@@ -321,7 +321,7 @@ def test_the_index_is_told_with_its_contents(tmp_path: Path) -> None:
         ("a", 0): ("100644", b"staged\n"), ("b", 0): ("", ""), ("c", 1): ("100644", b"three\n"),
         ("c", 2): ("100644", b"ours\n"), ("c", 3): ("100644", b"theirs\n"),
     }  # fmt: skip
-    assert told.under_way == ("merge",)
+    assert told.texts["MERGE_HEAD"] == f"{git(top, 'rev-parse', 'other')}\n"
     assert looked.files(scan.tree)["a"] == b"after\n"
     assert "b" not in looked.files(scan.tree)
 
@@ -336,7 +336,9 @@ def test_a_rebase_that_is_half_done_is_told(tmp_path: Path) -> None:
 
     scan = looked.scan()
 
-    assert scan.repositories[0].under_way == ("rebase",)
+    texts = scan.repositories[0].texts
+    assert texts["rebase-merge/head-name"] == "refs/heads/main\n"
+    assert texts["rebase-merge/git-rebase-todo"] == ""
     assert scan.repositories[0].branch == ""
     assert looked.files(scan.tree)["a"] == (top / "a").read_bytes()
 

@@ -268,7 +268,7 @@ def test_what_a_log_says_of_git_leads_nowhere_else(tmp_path: Path, *, is_shown: 
 
         with contextlib.suppress(FolderRefused):
             folders = GitFolders(started, files, work / "copy", work, shown)
-            folders.make(hostile, [], lambda _: b"", None)
+            folders.make(hostile, [], None)
 
         assert all_bytes(tmp_path) == before
         assert all(each.place.is_relative_to(work) for each in folders.beside)

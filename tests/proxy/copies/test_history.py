@@ -1,5 +1,7 @@
 """The history of a copy: of today's configuration, only what runs nothing."""
 
+import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,10 +30,10 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     settings = {**Git(top).settings(), "log.date": "--edit"}
     assert "user.email" not in settings  # no log holds bytes that are not UTF-8
     texts = {"info/exclude": "*.log\n"}
-    said = Repository("", "", "refs/heads/topic", "", (), ("rebase",), settings, texts=texts)
+    said = Repository("", "", "refs/heads/topic", "", (), settings, texts=texts)
 
     made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], Git(top))
-    notes = check_out(made, said, lambda _: b"")
+    notes = check_out(made, said)
 
     Path(made.git_dir).rename(tmp_path / "copy" / ".git")
     configured = git(tmp_path / "copy", "config", "--local", "--list")
@@ -43,7 +45,7 @@ def test_values_that_run_nothing_are_taken_over(tmp_path: Path) -> None:
     assert "commit.gpgsign=false" in configured
     assert git(tmp_path / "copy", "status", "--porcelain") == ""
     assert git(tmp_path / "copy", "symbolic-ref", "HEAD") == "refs/heads/topic"
-    assert notes == ["a rebase was in progress, and its state is not in the log"]
+    assert notes == []
 
 
 @pytest.mark.parametrize("name", ["fix#12", "a;b", 'say-"hi"', "é"])
@@ -59,7 +61,7 @@ def test_an_upstream_may_have_any_name_that_git_allows(tmp_path: Path, name: str
     objects = str(tmp_path / "r" / ".git" / "objects")
 
     made = make_history(tmp_path / "apart", copy, said, [objects], None)
-    assert check_out(made, said, lambda _: b"") == []
+    assert check_out(made, said) == []
     Path(made.git_dir).rename(copy / ".git")
 
     assert git(copy, "status", "-sb") == git(tmp_path / "r", "status", "-sb")
@@ -88,7 +90,7 @@ def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:
     (copy / "f").write_text("other\n")
 
     made = make_history(tmp_path / "apart", copy, said, [str(top / ".git" / "objects")], None)
-    assert check_out(made, said, lambda _: b"") == []
+    assert check_out(made, said) == []
 
     Path(made.git_dir).rename(copy / ".git")
     for asked in (
@@ -99,12 +101,48 @@ def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:
         assert git(copy, *asked) == git(top, *asked), asked
 
 
+@pytest.mark.parametrize(
+    ("asked", "file"),
+    [
+        (("rebase", "--exec", "false", "other"), "rebase-merge/done"),
+        (("rebase", "--apply", "other"), "rebase-apply/head-name"),
+        (("cherry-pick", "main~1", "other"), "sequencer/todo"),
+        (("bisect", "start", "main", "main~2"), "BISECT_LOG"),
+    ],
+)
+def test_what_was_in_progress_is(tmp_path: Path, asked: tuple[str, ...], file: str) -> None:
+    """And can be ended; no line of a log runs a program."""
+    top = repository(tmp_path / "r", {"f": "0\n"})
+    git(top, "checkout", "-qb", "other")
+    for branch, texts in (("other", "1"), ("main", "23")):
+        git(top, "checkout", "-q", branch)
+        for text in texts:
+            (top / "f").write_text(f"{text}\n")
+            git(top, "commit", "-qam", text)
+    with contextlib.suppress(subprocess.CalledProcessError):
+        git(top, *asked)
+    (said,) = Looked(top).scan().repositories
+    assert file in said.texts
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "f").write_bytes((top / "f").read_bytes())
+
+    made = make_history(tmp_path / "apart", copy, said, [str(top / ".git" / "objects")], None)
+    assert check_out(made, said) == []
+
+    Path(made.git_dir).rename(copy / ".git")
+    assert git(copy, "status") == git(top, "status").replace("exec false", "exec :")
+    assert git(copy, "diff") == git(top, "diff")
+    git(copy, *(("bisect", "reset") if asked[0] == "bisect" else (asked[0], "--abort")))
+    assert git(copy, "symbolic-ref", "HEAD") == "refs/heads/main"
+
+
 def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """The files are there all the same."""
     (tmp_path / "copy").mkdir()
     said = Repository("", "a" * 40, "refs/heads/main", f"{'a' * 40} refs/heads/main\n", ())
 
     made = make_history(tmp_path / "apart", tmp_path / "copy", said, [], None)
-    (note,) = check_out(made, said, lambda _: b"")
+    (note,) = check_out(made, said)
 
     assert note.startswith("the git index could not be restored: ")

@@ -179,7 +179,8 @@ def _histories(
     notes, shown = list[str](), list[tuple[Path, str]]()
     for number, one in enumerate(git_folders.in_order()):
         lender, named = lenders.get(one.path), dict[str, Path]()
-        for folder in object_folders(lender) if lender is not None else ():
+        lent = object_folders(lender) if lender is not None else ()
+        for folder in dict.fromkeys((contents.folder, *lent)):
             at = work / _OBJECTS / f"{number}.{len(named)}"
             at.parent.mkdir(exist_ok=True)
             at.symlink_to(folder)
@@ -191,7 +192,7 @@ def _histories(
                 "them (git fetch --unshallow, or fetch-depth: 0 in CI), or record with "
                 "--keep-content"
             )
-        git, told = git_folders.make(one, [*named], contents.content, lender)
+        git, told = git_folders.make(one, [*named], lender)
         notes += told
         if has_hooks and lender is not None:
             take_hooks(git, lender)

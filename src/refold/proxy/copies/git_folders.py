@@ -7,7 +7,7 @@ are as recorded, and nothing that a log names is written to. Rules: CONTRACT.md 
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -94,7 +94,6 @@ class GitFolders:
         self,
         one: Repository,
         borrowed: Sequence[str],
-        staged: Callable[[TreeEntry], bytes],
         today: Git | None,
     ) -> tuple[Git, list[str]]:
         """Make a repository whose files are there; see `make_history` and `check_out`.
@@ -127,7 +126,7 @@ class GitFolders:
             with Inside(self._top) as copy:
                 path = f"{one.path}/.git" if one.path else ".git"
                 copy.make(path, FILE, os.fsencode(text))
-        return common, check_out(Git(at, os.fspath(place)), one, staged) if is_first else []
+        return common, check_out(Git(at, os.fspath(place)), one) if is_first else []
 
     def _common(self, one: Repository, at: Path, borrowed: Sequence[str], today: Git | None) -> Git:
         was = linked.common_folder(self.started.path, one)

@@ -9,20 +9,20 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import GitFailed
-from refold.engine.workspace.entries import COMMON_TEXTS, OWN_TEXTS, SPARSE, Repository
+from refold.engine.workspace.entries import COMMON_TEXTS, SPARSE, Repository
 from refold.engine.workspace.git import SETTINGS, Git
 from refold.engine.workspace.packing import borrow
-from refold.engine.workspace.tree import TreeEntry
 
 _TOLD: Final = r"^(submodule\..*\.url|remote\..*\.promisor)$"
 """Settings of today's repository for its submodules, and of objects that a partial clone lacks."""
-_UNTOLD: Final = ("rebase", "bisect")
-"""Operations whose state is in many files."""
+_TODO: Final = "rebase-merge/git-rebase-todo"
+_EXEC: Final = re.compile(r"(?m)^(\s*(?:exec|x)\b).*")
+"""A line of it that would run a program."""
 _BRANCH: Final = "refs/heads/"
 _ALONE: Final = "[credential]\n\thelper =\n[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n"
 """Puts aside what the user's own configuration names: helpers, and keys that a sandbox lacks."""
@@ -60,30 +60,26 @@ def make_history(
     return git
 
 
-def check_out(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> list[str]:
+def check_out(git: Git, repository: Repository) -> list[str]:
     """Give a git folder the HEAD and the index of a folder whose files are there.
 
-    `staged` returns a content beside the log. Returns what could not be given back.
+    Returns what could not be given back.
     """
-    commit = repository.commit
-    write_head(Path(git.git_dir), repository.branch or commit)
-    _write_texts(Path(git.git_dir), repository, OWN_TEXTS)
+    write_head(Path(git.git_dir), repository.branch or repository.commit)
+    _write_texts(Path(git.git_dir), repository, repository.texts.keys() - {*COMMON_TEXTS})
     try:
-        _index(git, repository, staged)
+        _index(git, repository)
     except GitFailed as error:
         return [f"the git index could not be restored: {error.why}"]
-    return [
-        f"a {each} was in progress, and its state is not in the log"
-        for each in repository.under_way
-        if each in _UNTOLD
-    ]
+    return []
 
 
 def _write_texts(git_folder: Path, repository: Repository, names: Iterable[str]) -> None:
     for name in repository.texts.keys() & {*names}:
-        file = git_folder / name
+        file, text = git_folder / name, repository.texts[name]
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(repository.texts[name].encode())
+        with file.open("ab") as texts:  # today's history may end elsewhere, too
+            texts.write((_EXEC.sub(r"\1 :", text) if name == _TODO else text).encode())
 
 
 def write_head(git_folder: Path, head: str) -> None:
@@ -124,14 +120,11 @@ def _hooks_of(today: Git) -> tuple[Path, str]:
     return Path(today.top, common, "hooks"), elsewhere
 
 
-def _index(git: Git, repository: Repository, staged: Callable[[TreeEntry], bytes]) -> None:
+def _index(git: Git, repository: Repository) -> None:
     if repository.commit:
         git.output("read-tree", repository.commit)
     lines = []
     for one in repository.index:
-        if one.digest:
-            kept = TreeEntry(one.path, one.mode, "git", one.id, one.size, one.digest)
-            git.output("hash-object", "-w", "--stdin", given=staged(kept))
         if one.stage <= 1 or not one.mode:  # the stages of a conflict stand for the plain entry
             lines.append(f"0 {'0' * git.width}\t{one.path}")
         if one.mode:
