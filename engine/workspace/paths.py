@@ -20,7 +20,6 @@ _CHAR_MAX: Final = 4
 """Bytes of a character."""
 
 _ESCAPED: Final = re.compile(r"\\(?:\\|x([89a-f][0-9a-f]))")
-_TO_ESCAPE: Final = re.compile(r"[\\\udc80-\udcff]")
 _SPECIAL: Final = frozenset({"", ".", ".."})
 _INVISIBLE: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """Characters that some file systems pass over in names."""
@@ -28,12 +27,7 @@ _INVISIBLE: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
 
 def as_text(path: str) -> str:
     """Return a path, or the text of a link, as a log holds it."""
-    return _TO_ESCAPE.sub(_escaped, path)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    char = found[0]
-    return "\\\\" if char == "\\" else f"\\x{ord(char) - 0xDC00:02x}"
+    return os.fsencode(path.replace("\\", "\\\\")).decode(errors="backslashreplace")
 
 
 def names_of(found: Iterable[str], most: int = 8) -> str:
@@ -49,20 +43,10 @@ def of_text(text: str) -> str:
     Raises:
         FolderRefused: no path is written so.
     """
-    if "\\" not in text:
-        path = text
-    else:
-        path = _ESCAPED.sub(
-            lambda found: chr(0xDC00 + int(found[1], 16)) if found[1] else "\\", text
-        )
-    try:
-        canonical = as_text(os.fsdecode(os.fsencode(path))) == text
-    except UnicodeEncodeError:
-        canonical = False
-    if not canonical:
-        raise FolderRefused(
-            text, "a path as Refold writes it, with backslashes doubled", "a different spelling"
-        )
+    path = _ESCAPED.sub(lambda found: chr(0xDC00 + int(found[1], 16)) if found[1] else "\\", text)
+    if as_text(path) != text:
+        expected = "a path as Refold writes it, with backslashes doubled"
+        raise FolderRefused(text, expected, "a different spelling")
     return path
 
 
