@@ -221,6 +221,18 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
         os.close(self._top)
 
 
+def held_at(top: Path, path: str, most: int = TOTAL_MAX) -> DiskFile | None:
+    """Return what a path below a folder holds; `None` for nothing, and for folders.
+
+    So for a file of more than `most` bytes. No link is followed.
+    """
+    with contextlib.suppress(OSError), Inside(top) as folder:
+        found = folder.status(path)
+        if found is not None and not stat.S_ISDIR(found.st_mode) and found.st_size <= most:
+            return folder.held(path)
+    return None
+
+
 def restore(
     entries: Iterable[TreeEntry],
     content: Callable[[TreeEntry], bytes],

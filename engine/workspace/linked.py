@@ -25,7 +25,7 @@ from refold.engine.workspace.entries import (
     Worktree,
 )
 from refold.engine.workspace.git import Git
-from refold.engine.workspace.inside import LINK, Inside
+from refold.engine.workspace.inside import LINK, held_at
 from refold.engine.workspace.tree import is_below
 
 _BEGIN: Final = b"gitdir: "
@@ -41,11 +41,9 @@ _MOST: Final = 1000
 
 def git_file_of(folder: Path) -> str:
     """Return the path in the `.git` file of a folder, as written there; empty without one."""
-    with contextlib.suppress(OSError), Inside(folder) as opened:
-        held = opened.held(".git")
-        if held is not None and held.mode != LINK and held.content.startswith(_BEGIN):
-            return os.fsdecode(held.content[len(_BEGIN) :]).rstrip("\r\n")
-    return ""
+    held = held_at(folder, ".git")
+    is_one = held is not None and held.mode != LINK and held.content.startswith(_BEGIN)
+    return os.fsdecode(held.content[len(_BEGIN) :]).rstrip("\r\n") if held and is_one else ""
 
 
 def git_at(top: Path, path: str, seen: Mapping[str, str]) -> Git:
@@ -168,7 +166,5 @@ def _line(file: Path) -> str:
 
 
 def _read(file: Path) -> bytes:
-    with contextlib.suppress(OSError), Inside(file.parent) as folder:
-        held = folder.held(file.name)
-        return held.content if held is not None else b""
-    return b""
+    held = held_at(file.parent, file.name)
+    return held.content if held is not None else b""

@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from refold.engine.log.names import files_of
-from refold.engine.workspace.entries import FileChange, FolderChanged, FolderState
+from refold.engine.workspace.entries import FileChange, FolderChanged, FolderStarted, FolderState
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.packing import contents_of
 from refold.engine.workspace.scanning import Scanner
+from refold.engine.workspace.tree import FileTree
 from refold.proxy import recorded_here
-from refold.proxy.copies.current import RecordedFolder, edits_of, is_ordinary, todays_folder
+from refold.proxy.copies.current import (
+    RecordedFolder,
+    edits_of,
+    is_ordinary,
+    programs_of,
+    todays_folder,
+)
 from refold.proxy.copies.whose import Files
 from tests.support.folders import git, kept, repository, start_of
 
@@ -210,3 +217,26 @@ def test_folders_of_the_system_and_of_the_user_are_not_of_work(
     monkeypatch.setenv("HOME", "/home/ann")
 
     assert is_ordinary(path) is expected
+
+
+def test_programs_that_differ_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changed, added, executable, linked; not texts, nor what is the same."""
+    mine, log = tmp_path / "mine", tmp_path / "x.jsonl"
+    mine.mkdir()
+    monkeypatch.chdir(mine)
+    for name in ("same.py", "agent.py"):
+        (mine / name).write_text("same")
+    entries = [
+        kept(name, text.encode(), mode, log)
+        for name, mode, text in (
+            ("agent.py", "100644", "theirs"), ("notes.txt", "100644", "theirs"),
+            ("run", "100755", "theirs"), ("same.py", "100644", "same"),
+            ("subprocess.py", "100644", "theirs"),
+        )
+    ]  # fmt: skip
+    tree = FileTree.of([], [*entries, kept("python", b"/bin/sh", "120000", log)])
+    state = FolderState()
+
+    assert programs_of(log, state) == ()
+    state.apply(FolderStarted("/elsewhere", "", tree))
+    assert programs_of(log, state) == ("agent.py", "python", "run", "subprocess.py")

@@ -76,7 +76,7 @@ def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
 
 def programs_of(log: Path, record: ObservedRecord) -> tuple[str, ...]:
     """Return the program files of a recorded folder that differ from the user's."""
-    found: tuple[str, ...] = proxy_module("copies.theirs").programs_of(log, record.folder)
+    found: tuple[str, ...] = proxy_module("copies.current").programs_of(log, record.folder)
     return found
 
 

@@ -7,7 +7,6 @@ parts.  Imports `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §16.20
     git_folders  where the git folders of a copy are
     whose       decides path by path whether a copy gets the recorded file or today's
     current     today's folder: which one it is, and how its files differ from the record
-    theirs      program files of a recorded folder that differ from the user's
     copied      a folder made again, with files borrowed from today's folder
     ended       the copy at the end, compared with the end of the record
     sandbox     a command under `bwrap`, with a copy at the recorded path

@@ -18,7 +18,7 @@ from refold.engine.workspace import paths
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, object_folders
-from refold.engine.workspace.inside import FILE, Inside, restore
+from refold.engine.workspace.inside import FILE, Inside, held_at, restore
 from refold.engine.workspace.linked import base_of, git_at, git_file_of
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
 from refold.engine.workspace.tree import TreeEntry, check_folders
@@ -26,7 +26,6 @@ from refold.proxy.copies.current import (
     Edits,
     RecordedFolder,
     edits_of,
-    held_at,
     is_ordinary,
     todays_folder,
 )

@@ -17,14 +17,21 @@ import attrs
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
 from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
-from refold.engine.workspace.git import CONTENT_MAX, Git, RepositoryObjects, blob_id
-from refold.engine.workspace.inside import FOLDER, DiskFile, Inside
+from refold.engine.workspace.git import (
+    CONTENT_MAX,
+    Git,
+    RepositoryObjects,
+    blob_id,
+    work_tree_around,
+)
+from refold.engine.workspace.inside import FOLDER, DiskFile, held_at
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
-from refold.engine.workspace.paths import is_git
+from refold.engine.workspace.paths import as_text, is_git
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
 from refold.proxy.copies.whose import Decision, Files, PathStates, is_own
 from refold.proxy.recorded_here import is_recorded_here
+from refold.replay.observed.folder import contents_of
 
 _COMMITS: Final = 1000
 """Of the history of a record, those that are looked for in today's repository."""
@@ -34,6 +41,10 @@ _WORD: Final = re.compile(r"[^\s;&|()'\"=@<>$`]+")
 _FILES: Final = ("git", "cut", "out")
 _CACHES: Final = ("__pycache__", "*/__pycache__", "*_cache", ".coverage")
 """Patterns of caches, if git ignores them."""
+_PROGRAMS: Final = frozenset(
+    (".py", ".pth", ".so", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".sh", ".rb", ".php",
+     ".pl", ".jar", ".exe", ".dll")
+)  # fmt: skip
 _OF_SYSTEM: Final = (
     "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64",
 )  # fmt: skip
@@ -47,17 +58,6 @@ def is_ordinary(path: str) -> bool:
         f"{each}/".startswith(above) or (each != home and above.startswith(f"{each}/"))
         for each in (home, *_OF_SYSTEM)
     )
-
-
-def held_at(top: Path, path: str) -> DiskFile | None:
-    """Read a path below a folder; `None` for nothing and for folders.
-
-    No link is followed.
-    """
-    with contextlib.suppress(OSError), Inside(top) as folder:
-        held = folder.held(path)
-        return None if held is None or held.mode == FOLDER else held
-    return None
 
 
 @attrs.frozen
@@ -352,3 +352,29 @@ def _tracked(today: Path, repositories: Iterable[str]) -> set[str]:
         for at in repositories
         for name in Git(today / at).lines("ls-files", "-z")
     }
+
+
+def programs_of(log: Path, folder: FolderState) -> tuple[str, ...]:
+    """Return the paths of program files of a record that differ from those where the user stands.
+
+    They have the suffix of a program, or may be executed, or are links; by path.
+    """
+    started = folder.started
+    if started is None:
+        return ()
+    here = Path.cwd()
+    is_in = here.is_relative_to(started.path)
+    own = Path(started.path) if is_in else work_tree_around(here) or here
+    with contents_of(log, folder) as contents:
+        try:
+            files = contents.whole(started.tree).differs
+        except ContentMissing:  # the commits are not here, so nothing can be run
+            files = started.tree.differs
+    found = filter(_is_program, files)
+    held = ((each, held_at(own, each.path)) for each in found)
+    return tuple(as_text(each.path) for each, now in held if now is None or not now.is_as(each))
+
+
+def _is_program(entry: TreeEntry) -> bool:
+    is_named = os.path.splitext(entry.path)[1] in _PROGRAMS  # noqa: PTH122 - a text
+    return entry.is_restorable and (is_named or entry.mode in ("100755", "120000"))

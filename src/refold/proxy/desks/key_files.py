@@ -5,13 +5,12 @@ A shell file: it reads the folder.  Rules: CONTRACT.md §16.8.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, NONBLOCK
+from refold.engine.workspace.inside import LINK, held_at
 from refold.engine.workspace.left_out import WITHOUT_GIT, folder_of, is_key
 
 VALUE_MIN: Final = 12
@@ -69,10 +68,5 @@ def _paths(top: Path, *, is_deep: bool) -> Iterator[Path]:
 
 def _text_of(path: Path) -> str:
     """Return the text of a file; empty if it is a link or a pipe, large, or not readable."""
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            is_read = stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_MAX
-            return file.read().decode(errors="replace") if is_read else ""
-    except OSError:
-        return ""
+    held = held_at(path.parent, path.name, _FILE_MAX)
+    return "" if held is None or held.mode == LINK else held.content.decode(errors="replace")
