@@ -278,7 +278,7 @@ SHELL: Final = {
     "engine/workspace/inside.py": ("files", "reads and writes a folder, inside it"),
     "engine/workspace/watching.py": ("threads", "looks at the folder while a model thinks"),
     "engine/workspace/git.py": ("processes environment files", "asks git, without variables"),
-    "engine/workspace/made.py": ("clock files", "lists the object stores of git"),
+    "engine/workspace/made.py": ("files", "lists the object stores of git"),
     "replay/index/kept_folds.py": ("files environment", "keeps how far logs were read"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),

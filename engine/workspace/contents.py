@@ -161,6 +161,16 @@ class Contents(contextlib.AbstractContextManager["Contents"]):
         except ContentMissing as error:
             return DiskFile(entry.mode, str(error).encode())
 
+    def based(self, tree: FileTree) -> dict[str, TreeEntry]:
+        """Return the files of the bases of a tree, by path.
+
+        Raises:
+            ContentMissing: a base is not there any more.
+            FolderRefused: they name what no tree may name.
+        """
+        found = (self._objects.files(one.tree, one.path) for one in tree.bases)
+        return {entry.path: entry for files in found for entry in files}
+
     def whole(self, tree: FileTree) -> FileTree:
         """Return a tree with all files of its bases.
 
@@ -168,15 +178,14 @@ class Contents(contextlib.AbstractContextManager["Contents"]):
             ContentMissing: a base is not there any more.
             FolderRefused: together they name what no tree may name.
         """
-        return tree.whole({one.path: self._objects.files(one.tree, one.path) for one in tree.bases})
+        return tree.whole(self.based(tree))
 
     def borrow(self, other: Self) -> None:
         """Find the objects of another log's files, too; before anything is read."""
-        with (self.folder / "info" / "alternates").open("a") as file:
-            file.write(f"{other.folder}\n")
+        self._git.borrow([other.folder])
 
     def diffs(self, changes: Sequence[FilePair]) -> list[list[str]]:
-        r"""Return the lines of git's diff of each change, or one that says why there is none.
+        r"""Return the lines of git's diff of each change, or the reason why it is missing.
 
         A byte that is not UTF-8 is `\xHH`.
 

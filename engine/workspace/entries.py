@@ -5,7 +5,7 @@ Read strictly, because a log may come from anyone. Pure. Rules: CONTRACT.md §16
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -190,25 +190,25 @@ class FolderLost(_Entry):
 FolderEntry = FolderStarted | FolderChanged | FolderLost
 
 
-def _settings(found: Any) -> Any:
-    """Read settings of the closed list: no other name of a log reaches a configuration."""
-    if not all(
-        name in SETTINGS and TEXT.read(value).isprintable() and len(value) <= _SETTING_MAX
-        for name, value in forms.exactly(dict).read(found).items()
-    ):
-        raise ValueError
-    return found
+def _closed(is_one: Callable[[str, str], bool]) -> Form:
+    """Return the form of texts by name: no name but those of a log reaches a git folder."""
+
+    def read(found: Any) -> Any:
+        pairs = forms.exactly(dict).read(found).items()
+        if not all(is_one(name, TEXT.read(value)) for name, value in pairs):
+            raise ValueError
+        return found
+
+    return Form(read, dict)
 
 
-def _texts(found: Any) -> Any:
-    """Read files of a closed list: no other name of a log reaches a git folder."""
-    if not all(
-        (name in (*OWN_TEXTS, *COMMON_TEXTS) or OPERATIONS.fullmatch(name))
-        and len(TEXT.read(text).encode()) <= TEXT_MAX
-        for name, text in forms.exactly(dict).read(found).items()
-    ):
-        raise ValueError
-    return found
+def _is_setting(name: str, value: str) -> bool:
+    return name in SETTINGS and value.isprintable() and len(value) <= _SETTING_MAX
+
+
+def _is_text(name: str, text: str) -> bool:
+    is_known = name in (*OWN_TEXTS, *COMMON_TEXTS) or OPERATIONS.fullmatch(name)
+    return bool(is_known) and len(text.encode()) <= TEXT_MAX
 
 
 def _path_of_git(text: Any) -> str:
@@ -257,8 +257,8 @@ _CHANGE: Final = forms.row(
 REPOSITORY: Final = forms.members(
     Repository, path=PLACE, commit=_MAYBE_ID, branch=forms.matching(f"(?:{_REF})?"),
     refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}(?: {_REF})?\n)*"), index=forms.lines(_STAGED),
-    settings=Form(_settings, dict), git_file=_LED, common=_LED,
-    worktrees=forms.listed(WORKTREE), texts=Form(_texts, dict),
+    settings=_closed(_is_setting), git_file=_LED, common=_LED,
+    worktrees=forms.listed(WORKTREE), texts=_closed(_is_text),
 )  # fmt: skip
 _CHANGED: Final = forms.members(
     FolderChanged, changes=forms.lines(Form(_change, _change_as_json)), calls=forms.listed(TEXT),
@@ -296,22 +296,18 @@ def read_entry(data: Mapping[str, Any]) -> FolderEntry:
 
 def contents_named(entry: FolderEntry) -> Iterator[TreeEntry]:
     """Yield the contents beside the log that an entry names first."""
-    repositories: Iterable[Repository] = ()
+    files: Iterable[TreeEntry | None] = ()
+    staged: Iterable[Staged] = ()
     if isinstance(entry, FolderStarted):
-        files: Iterable[TreeEntry | None] = entry.tree.differs
-        repositories = entry.repositories
+        files = entry.tree.differs
     elif isinstance(entry, FolderChanged):
         files = (change.after for change in entry.changes)
-        repositories = entry.repositories or ()
-    else:
-        files = ()
-    for each in files:
-        if each is not None and each.digest:
-            yield each
-    for repository in repositories:
-        for one in repository.index:
-            if one.digest:
-                yield TreeEntry(one.path, one.mode, "git", one.id, one.size, one.digest)
+    if not isinstance(entry, FolderLost):
+        staged = (one for each in entry.repositories or () for one in each.index)
+    yield from (each for each in files if each is not None and each.digest)
+    for one in staged:
+        if one.digest:
+            yield TreeEntry(one.path, one.mode, "git", one.id, one.size, one.digest)
 
 
 _UNKNOWN: Final = TreeEntry("", "", "gone")

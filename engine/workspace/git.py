@@ -40,14 +40,8 @@ _VARIABLES: Final[Mapping[str, str]] = {
 }
 _KEPT: Final = re.compile(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_\d+|VALUE_\d+)")
 SETTINGS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            f"{who}.{what}"
-            for who in ("user", "author", "committer")
-            for what in ("name", "email")
-        ),
-        "",
-    ),
+    "user.name": "", "user.email": "", "author.name": "", "author.email": "",
+    "committer.name": "", "committer.email": "",
     "init.defaultbranch": "master", "core.quotepath": "true", "core.abbrev": "auto",
     "core.filemode": "true", "core.sparsecheckout": "false", "core.sparsecheckoutcone": "true",
     "core.autocrlf": "false", "core.eol": "native", "core.safecrlf": "warn",
@@ -60,8 +54,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "pull.rebase": "false", "commit.cleanup": "default", "commit.verbose": "false",
     "advice.detachedhead": "true", "color.ui": "auto", "column.ui": "never",
 }  # fmt: skip
-"""Settings that change git's output, and run nothing, with git's defaults; for an identity
-there is none, and `author` and `committer` are those of `git var`."""
+"""Settings that change git's output, and run nothing, with git's defaults. An identity has no
+default; `author` and `committer` come from `git var`."""
 _IDENTITY: Final = re.compile(r"(.*) <(.*)> \d+ [+-]\d{4}")
 _WHO: Final = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 _CHAIN_MAX: Final = 16
@@ -162,6 +156,13 @@ class Git:
         if quoted := [_QUOTED.sub(r"\\\g<0>", os.fspath(one)) for one in lent]:
             found["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = ":".join(f'"{one}"' for one in quoted)
         return found
+
+    def borrow(self, folders: Iterable[str | Path]) -> None:
+        """Look for objects in other folders, too; for a repository of this process."""
+        info = Path(self.git_dir, "objects", "info")
+        info.mkdir(exist_ok=True)
+        with (info / "alternates").open("a") as file:
+            file.writelines(f"{one}\n" for one in folders)
 
     def _begin(self) -> list[str]:
         options = (part for value in _OFF for part in ("-c", value))
@@ -303,7 +304,7 @@ def _run(
 
 
 def work_tree_around(here: Path) -> Path | None:
-    """Return the top of the work tree that contains a folder; `None` if there is none.
+    """Return the top of the work tree that contains a folder, or `None`.
 
     git decides whether the repository is one, and may be used: it can belong to somebody else. The
     setting `core.worktree` is not followed.
@@ -322,15 +323,11 @@ def work_tree_around(here: Path) -> Path | None:
 class RepositoryObjects(contextlib.AbstractContextManager["RepositoryObjects"]):
     """The objects of the repository of a work tree, read by one process of git.
 
-    Nothing larger is read than a file of `content_max` bytes, and a list of `entries_max` files.
+    Nothing larger is read than a file of `CONTENT_MAX` bytes, and a list of `LINES_MAX` files.
     """
 
-    def __init__(
-        self, git: Git, content_max: int = CONTENT_MAX, entries_max: int = LINES_MAX
-    ) -> None:
+    def __init__(self, git: Git) -> None:
         self._git = git
-        self._content_max = content_max
-        self._entries_max = entries_max
         self._running: subprocess.Popen[bytes] | None = None
 
     def blob(self, named: str) -> bytes:
@@ -360,10 +357,10 @@ class RepositoryObjects(contextlib.AbstractContextManager["RepositoryObjects"]):
             given.flush()
             _await(out)
             match out.readline().decode().split():
-                case [_, kind, size] if int(size) <= self._content_max:
+                case [_, kind, size] if int(size) <= CONTENT_MAX:
                     return kind, out.read(int(size) + 1)[:-1]
                 case [_, _, size]:  # its content is never read
-                    why = f"expected at most {self._content_max} bytes, found {size}"
+                    why = f"expected at most {CONTENT_MAX} bytes, found {size}"
                     self.close()
                 case [_, _]:
                     why = "the repository has no such file"
@@ -391,7 +388,7 @@ class RepositoryObjects(contextlib.AbstractContextManager["RepositoryObjects"]):
             given, out = _pipes(running)
             given.close()
             try:
-                while count <= self._entries_max and (more := out.read(_CHUNK)):
+                while count <= LINES_MAX and (more := out.read(_CHUNK)):
                     *lines, rest = (rest + more).split(b"\0")
                     count += len(lines)
                     # folders count, too: a few of them, each in each, make millions without a file
@@ -399,8 +396,8 @@ class RepositoryObjects(contextlib.AbstractContextManager["RepositoryObjects"]):
                     found += [listed(os.fsdecode(line), path) for line in files]
             finally:
                 out.close()  # git ends, for nobody reads it
-        if count > self._entries_max:
-            why = f"expected at most {self._entries_max} files and folders, found more"
+        if count > LINES_MAX:
+            why = f"expected at most {LINES_MAX} files and folders, found more"
             raise ContentMissing(tree, str(self._git.top), why)
         if running.returncode:
             raise ContentMissing(tree, str(self._git.top), "the repository has no such tree")

@@ -234,10 +234,7 @@ def held_at(top: Path, path: str, most: int = TOTAL_MAX) -> DiskFile | None:
 
 
 def restore(
-    entries: Iterable[TreeEntry],
-    content: Callable[[TreeEntry], bytes],
-    into: Path,
-    total_max: int = TOTAL_MAX,
+    entries: Iterable[TreeEntry], content: Callable[[TreeEntry], bytes], into: Path
 ) -> list[ContentMissing]:
     """Write files, links and empty folders into a folder; return the missing contents.
 
@@ -245,7 +242,7 @@ def restore(
     empty folder. `entries` are complete, from `Contents.whole`.
 
     Raises:
-        FolderRefused: a path leads outside, or exists, or the files have more than `total_max`
+        FolderRefused: a path leads outside, or exists, or the files have more than `TOTAL_MAX`
             bytes; files already written stay.
         OSError: the system refuses to write, as on a full disk.
     """
@@ -259,8 +256,8 @@ def restore(
             except ContentMissing as error:
                 missing.append(error)
                 continue
-            if (total := total + len(given)) > total_max:
-                expected = f"files of at most {total_max} bytes in all"
+            if (total := total + len(given)) > TOTAL_MAX:
+                expected = f"files of at most {TOTAL_MAX} bytes in all"
                 raise FolderRefused(paths.as_text(entry.path), expected, "more")
             mode = FOLDER if entry.kind in ("folder", "commit") else entry.mode
             folder.make(paths.checked(entry.path), mode, given)

@@ -100,10 +100,9 @@ class LogFiles:
         With `holds_others`, so are other logs that have the contents of a folder beside them.
         """
         self._others = top if holds_others else None
-        log = log.parent.resolve() / log.name
-        folder = "" if not log.is_relative_to(top) else os.fspath(log.parent.relative_to(top))
-        self._folder = "" if here.is_relative_to(log.parent) or folder == "." else folder
-        beside = os.fspath(log.with_suffix("").relative_to(top)) if log.is_relative_to(top) else "/"
+        folder = below(log, top).rpartition("/")[0]
+        self._folder = "" if here.is_relative_to(top / folder) else folder
+        beside = below(log.with_suffix(""), top) or "/"
         self._beside = re.compile(re.escape(beside) + _OF_A_LOG)
 
     def hold(self, path: str) -> bool:

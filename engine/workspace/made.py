@@ -2,14 +2,13 @@
 
 Refs and reflogs do not name all of them: a command can print the id of a commit, and drop every
 name of it, as `git stash pop` does. But git writes each as a file of its own, in a folder for the
-first byte of its id; only folders that changed since the last look are listed. What git packed
-since then is asked of git, by refs and reflogs. Rules: CONTRACT.md §16.16.
+first byte of its id. Of what it packed since the last look, git is asked, by refs and reflogs.
+Rules: CONTRACT.md §16.16.
 """
 
 import contextlib
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -31,8 +30,6 @@ MOST: Final = 1000
 _TEXT_MAX: Final = 1 << 20
 _TEXTS_MAX: Final = 1 << 26
 """Bytes of a file in which ids are looked for, and of all files of one look."""
-_RACY_NS: Final = 50_000_000
-"""A folder that was listed so soon after it changed may have changed again within one tick."""
 _GITLINK: Final = "160000"
 _ID: Final = re.compile(r"(?<![0-9A-Za-z])g?([0-9a-f]{7,64})(?![0-9A-Za-z])")
 _WHOLE: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -60,8 +57,6 @@ class NewObjects:
         self._stores: dict[Path, Git] = {}
         """By folder of objects; worktrees share one."""
         self._places: set[str] = set()
-        self._times: dict[str, tuple[int, bool]] = {}
-        """By folder: when it last changed, and whether that was long enough before the look."""
         self._old: list[str] = []
         """The commits that refs and reflogs named at first."""
         self._seen: set[str] = set()
@@ -107,30 +102,25 @@ class NewObjects:
 
     def _new(self, store: Path, git: Git) -> set[str]:
         """Return the ids in a store that were in none before; at first, none."""
-        found = set[str]()
+        found = {*_names(f"{store}/pack")}
         for name in _FOLDERS:
-            if self._has_changed(f"{store}/{name}"):
-                with contextlib.suppress(OSError):  # git packs what is in it, and removes it
-                    found.update(name + rest for rest in os.listdir(store / name))  # noqa: PTH208 - many
-        found = {each for each in found if _WHOLE.fullmatch(each)}
-        if self._has_changed(f"{store}/pack") and not self._is_first:
-            given = "".join(f"^{each}\n" for each in self._old).encode()
-            with contextlib.suppress(GitFailed):
-                found |= {*git.output(*_PACKED, given=given).decode().split()}
+            found.update(name + rest for rest in _names(f"{store}/{name}"))
         found -= self._seen
         self._seen |= found
-        return set() if self._is_first else found
+        if any(name.endswith(".pack") for name in found) and not self._is_first:
+            given = "".join(f"^{each}\n" for each in self._old).encode()
+            with contextlib.suppress(GitFailed):
+                found |= {*git.output(*_PACKED, given=given).decode().split()} - self._seen
+                self._seen |= found
+        return set() if self._is_first else {*filter(_WHOLE.fullmatch, found)}
 
-    def _has_changed(self, folder: str) -> bool:
-        try:
-            changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - many
-        except OSError:
-            return False
-        before = self._times.get(folder)
-        if before is not None and before == (changed, True):
-            return False
-        self._times[folder] = changed, time.time_ns() > changed + _RACY_NS
-        return True
+
+def _names(folder: str) -> list[str]:
+    """Return what is in a folder; nothing if it is gone, as when git packs what was in it."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - many
+    except OSError:
+        return []
 
 
 @attrs.frozen

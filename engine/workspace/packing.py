@@ -175,7 +175,7 @@ def contents_of(
     packed = packed_repository(log, _ids(started), into)
     gits = lenders(started, packed)
     folders = (each for git in gits.values() if git != packed for each in object_folders(git))
-    borrow(packed, folders)
+    packed.borrow(folders)
     return Contents(packed), gits
 
 
@@ -225,11 +225,3 @@ def packed_repository(
 def _ids(started: FolderStarted) -> list[str]:
     tree = started.tree
     return [*(one.tree for one in tree.bases), *(one.value for one in tree.differs if one.digest)]
-
-
-def borrow(git: Git, folders: Iterable[str | Path]) -> None:
-    """Let a repository of this process look for objects in other folders, too."""
-    info = Path(git.git_dir, "objects", "info")
-    info.mkdir(exist_ok=True)
-    with (info / "alternates").open("a") as file:
-        file.writelines(f"{one}\n" for one in folders)

@@ -31,14 +31,13 @@ from refold.engine.workspace.entries import (
     Staged,
 )
 from refold.engine.workspace.git import Git, IndexEntry, RepositoryObjects, object_folders
-from refold.engine.workspace.inside import LINK, Inside, mode_of
+from refold.engine.workspace.inside import FOLDER, LINK, Inside, mode_of
 from refold.engine.workspace.left_out import TOTAL_MAX, LogFiles, is_key, why_out
 from refold.engine.workspace.linked import git_at, places_of
 from refold.engine.workspace.made import NewObjects
 from refold.engine.workspace.paths import checked
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry, changed, in_order
 
-_FOLDER: Final = "040000"
 _GITLINK: Final = "160000"
 _NOTHING: Final = "000000"
 _COMPILED: Final = "__pycache__"
@@ -348,13 +347,13 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         for path in known.ask.lines(*others, "-i"):
             whole = _joined(at, path.rstrip("/"))
             found = None if path.endswith("/") else self._inside.status(whole)
-            mode, size = ("100644", found.st_size) if found is not None else (_FOLDER, None)
+            mode, size = ("100644", found.st_size) if found is not None else (FOLDER, None)
             self._first[whole] = TreeEntry(whole, mode, "out", "ignored", size)
         for path in known.ask.lines(*others):
             if path.endswith("/"):
                 for folder in _empty_below(self._top / at / path):
                     whole = os.fspath(folder.relative_to(self._top))
-                    self._first[whole] = TreeEntry(whole, _FOLDER, "folder")
+                    self._first[whole] = TreeEntry(whole, FOLDER, "folder")
         self._first = {
             path: entry for path, entry in self._first.items() if self._is_nameable(path)
         }

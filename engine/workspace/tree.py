@@ -166,18 +166,13 @@ class FileTree:
         """What differs from the bases, by path."""
         return {entry.path: entry for entry in self.differs}
 
-    def whole(self, listed: Mapping[str, Iterable[TreeEntry]]) -> "FileTree":
-        """Return this tree with all files of its bases, and without bases.
-
-        `listed` has the files of each base by its path, as `RepositoryObjects.files` returns them:
-        their paths are relative to the top of the folder.
+    def whole(self, based: Mapping[str, TreeEntry]) -> "FileTree":
+        """Return this tree with all files of its bases, which are `based`, and without bases.
 
         Raises:
             FolderRefused: together they have a path twice, or one below a file.
         """
-        files = {entry.path: entry for base in self.bases for entry in listed[base.path]}
-        files |= self.by_path
-        left = (entry for entry in files.values() if entry.kind != "gone")
+        left = (entry for entry in {**based, **self.by_path}.values() if entry.kind != "gone")
         found = FileTree.of((), left)
         check_folders(found.by_path, [base.path for base in self.bases])
         return found
@@ -186,6 +181,13 @@ class FileTree:
 def is_below(path: str, folder: str) -> bool:
     """Return whether a path is a folder or inside it; every path is inside the empty one."""
     return not folder or path == folder or path.startswith(f"{folder}/")
+
+
+def folders_above(path: str) -> Iterator[str]:
+    """Yield the folders that a path is in, inner ones first."""
+    while (at := path.rfind("/")) > 0:
+        path = path[:at]
+        yield path
 
 
 def check_folders(files: Mapping[str, TreeEntry], places: Iterable[str] = ()) -> None:
@@ -198,11 +200,10 @@ def check_folders(files: Mapping[str, TreeEntry], places: Iterable[str] = ()) ->
     """
     solid = {path for path, entry in files.items() if entry.mode not in _FOLDERS}
     there = (path for path, entry in files.items() if entry.kind != "gone")
-    for path in (*there, *(f"{place}/" for place in places)):
-        at = path.rfind("/")
-        while at > 0:
-            if path[:at] in solid:
+    inner = {path.rpartition("/")[0]: path for path in (*there, *(f"{one}/" for one in places))}
+    for folder, path in inner.items():
+        for above in (folder, *folders_above(folder)):
+            if above in solid:
                 expected = "a folder for the repository" if path[-1] == "/" else "folders above it"
-                found = f"{paths.as_text(path[:at])} is not one"
+                found = f"{paths.as_text(above)} is not one"
                 raise FolderRefused(paths.as_text(path.rstrip("/")), expected, found)
-            at = path.rfind("/", 0, at)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import ContentMissing, FolderRefused, GitFailed
+from refold.engine.workspace import git as git_module
 from refold.engine.workspace.git import (
     SETTINGS,
     Git,
@@ -42,18 +43,22 @@ def test_objects_are_read_and_checked(tmp_path: Path) -> None:
     assert blob_id(b"one\n") == named
 
 
-def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pack of a few kilobytes can hold files of gigabytes, and trees of millions of files."""
     top = repository(tmp_path / "r", {"a": "one\n", "b/c/d": "x" * 1000})
     tree = git(top, "rev-parse", "HEAD^{tree}")
 
-    with RepositoryObjects(Git(top), content_max=999, entries_max=3) as objects:
+    monkeypatch.setattr(git_module, "CONTENT_MAX", 999)
+    monkeypatch.setattr(git_module, "LINES_MAX", 3)
+    with RepositoryObjects(Git(top)) as objects:
         with pytest.raises(ContentMissing, match="at most 999 bytes, found 1000"):
             objects.blob(git(top, "rev-parse", "HEAD:b/c/d"))
         assert objects.blob(git(top, "rev-parse", "HEAD:a")) == b"one\n"
         with pytest.raises(ContentMissing, match="at most 3 files and folders"):
             objects.files(tree)
-    with RepositoryObjects(Git(top), content_max=1000, entries_max=4) as objects:
+    monkeypatch.setattr(git_module, "CONTENT_MAX", 1000)
+    monkeypatch.setattr(git_module, "LINES_MAX", 4)
+    with RepositoryObjects(Git(top)) as objects:
         assert len(objects.blob(git(top, "rev-parse", "HEAD:b/c/d"))) == 1000
         assert [one.path for one in objects.files(tree)] == ["a", "b/c/d"]
 

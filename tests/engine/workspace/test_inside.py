@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
+from refold.engine.workspace import inside
 from refold.engine.workspace.forms import as_lines
 from refold.engine.workspace.inside import (
     FILE,
@@ -241,13 +242,17 @@ def test_a_link_whose_text_no_system_takes_is_refused(tmp_path: Path) -> None:
         restore([link], lambda _: b"a\0b", tmp_path)
 
 
-def test_files_of_more_than_a_total_are_refused(tmp_path: Path) -> None:
+def test_files_of_more_than_a_total_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hundred names of one large file fit into a short list."""
     listed = [TreeEntry(name, "100644", "git", "a" * 40) for name in ("one", "two", "three")]
 
-    restore(listed[:2], content_of, tmp_path, total_max=6)
+    monkeypatch.setattr(inside, "TOTAL_MAX", 6)
+    restore(listed[:2], content_of, tmp_path)
+    monkeypatch.setattr(inside, "TOTAL_MAX", 0)
     with pytest.raises(FolderRefused, match="three: expected files of at most 0 bytes in all"):
-        restore(listed[2:], content_of, tmp_path, total_max=0)
+        restore(listed[2:], content_of, tmp_path)
 
 
 _KILLED = """

@@ -93,12 +93,12 @@ def test_a_whole_tree_has_the_files_of_its_bases_and_what_differs() -> None:
         [Base("", OID), Base("sub", OID)],
         [TreeEntry("gone", "", "gone"), TreeEntry("new", "100644", "git", OID, 3, SHA)],
     )
-    listed = {
-        "": [TreeEntry("gone", "100644", "git", OID), TreeEntry("sub", "160000", "commit", OID)],
-        "sub": [TreeEntry("sub/x", "100755", "git", OID)],
-    }
+    files = [
+        TreeEntry("gone", "100644", "git", OID), TreeEntry("sub", "160000", "commit", OID),
+        TreeEntry("sub/x", "100755", "git", OID),
+    ]  # fmt: skip
 
-    whole = tree.whole(listed)
+    whole = tree.whole({each.path: each for each in files})
 
     assert [entry.path for entry in whole.differs] == ["new", "sub", "sub/x"]
 
@@ -108,7 +108,7 @@ def test_what_stands_below_a_link_is_refused_though_base_and_list_each_are_sound
     tree = FileTree.of([Base("", OID)], [TreeEntry("a", "120000", "git", OID, 4, SHA)])
 
     with pytest.raises(FolderRefused, match="a/passwd"):
-        tree.whole({"": [TreeEntry("a/passwd", "100644", "git", OID)]})
+        tree.whole({"a/passwd": TreeEntry("a/passwd", "100644", "git", OID)})
 
 
 @pytest.mark.parametrize("place", ["a", "a/b"])
@@ -118,4 +118,4 @@ def test_a_repository_below_a_link_of_a_base_is_refused(place: str) -> None:
     link = TreeEntry("a", "120000", "git", OID)
 
     with pytest.raises(FolderRefused, match="repository"):
-        tree.whole({"": [link], place: []})
+        tree.whole({"a": link})

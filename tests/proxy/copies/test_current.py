@@ -53,7 +53,7 @@ def fates(folder: RecordedFolder, top: Path, files: Files = "edits", *words: str
     """Return what becomes of files that differ."""
     found = edits_of(folder, top, files, words)
     assert not found.problem
-    return {path: fate for path, fate in found.decision.fates.items() if fate != "known"}
+    return {path: fate for path, fate in found.fates.items() if fate != "known"}
 
 
 @pytest.mark.parametrize("is_committed", [False, True])

@@ -42,7 +42,6 @@ def compared(
         contents_of(log, state.started, folder / "made")[0] as contents,
         FolderComparison(copy, contents, ["skipped/*"]) as comparison,
     ):
-        comparison.begin()
         now(copy)
         return comparison.end(state, Bindings())
 
@@ -129,8 +128,6 @@ def test_without_an_end_it_is_said_that_nothing_was_compared(
     (tmp_path / "copy").mkdir()
     git_of = Git.made(tmp_path, tmp_path / "made")
     with FolderComparison(tmp_path / "copy", Contents(git_of)) as comparison:
-        comparison.begin()
-
         found = comparison.end(state, Bindings())
 
     assert found == EndedFolder(note=f"the folder at the end was not compared: {why}")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.proxy.copies.whose import Decision, Files, PathStates, fate_of, is_own
+from refold.proxy.copies.whose import Files, PathStates, fate_of, fates_of, is_own
 from tests.support.loops import for_each
 
 FILES: tuple[Files, ...] = ("recorded", "own", "edits", "today")
@@ -86,9 +86,9 @@ def test_no_file_is_used_below_or_above_another(
     """The start itself has no file below another."""
     start = {path for path in start if not any(f"{path}/" in f"{one}/" for one in start - {path})}
 
-    decision = Decision.of(paths, files, start)
+    fates = fates_of(paths, files, start)
 
-    used = {path: paths[path] for path in decision.paths("used")}
+    used = {path: paths[path] for path, fate in fates.items() if fate == "used"}
     made = {path for path, states in used.items() if states.now}
     whole = made | (start - used.keys())
     pairs = itertools.product(made, whole)

@@ -21,7 +21,7 @@ from refold.engine.workspace.git import Git, object_folders
 from refold.engine.workspace.inside import FILE, Inside, held_at, restore
 from refold.engine.workspace.linked import base_of, git_at, git_file_of
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
-from refold.engine.workspace.tree import TreeEntry, check_folders
+from refold.engine.workspace.tree import TreeEntry, check_folders, folders_above
 from refold.proxy.copies.current import (
     Edits,
     RecordedFolder,
@@ -123,8 +123,8 @@ def make_copy(
     check_folders(tree.by_path, [started.below, *(one.path for one in started.repositories)])
     if missing := restore(tree.differs, content, top):
         raise _incomplete(log, missing)
-    above = (started.log[:at] for at, char in enumerate(started.log) if char == "/")
-    if started.log and tree.by_path.keys().isdisjoint({started.log, *above}):
+    places_of_log = {started.log, *folders_above(started.log)}
+    if started.log and tree.by_path.keys().isdisjoint(places_of_log):
         with Inside(top) as copy:  # commands list it
             copy.make(started.log, FILE, b"")
     places = _shown_at(started.path, today) if is_mounted else []
@@ -300,19 +300,17 @@ class BorrowedFiles:
 
     def take(self, entries: Iterable[TreeEntry]) -> None:
         """Lend what can be lent."""
-        for entry in entries:
-            path = entry.path
+        for path in (entry.path for entry in entries):
             by = next((each for each in self.folders if self._take(path, each / path)), None)
             (self._out if by is None else self._taken.setdefault(by, [])).append(path)
 
     def _take(self, path: str, source: Path) -> bool:
         target = self.top / path
         is_folder = source.is_dir() and not source.is_symlink()
-        if not (is_folder or source.is_file() or source.is_symlink()):
+        is_there = is_folder and target.exists()  # the record has some of it
+        if is_there or not (is_folder or source.is_file() or source.is_symlink()):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        if is_folder and target.exists():  # the record has some of it
-            return False
         if is_folder and self.has_layers:
             target.mkdir()
             self.layered.append((source, f"{self.at}/{path}"))
@@ -324,8 +322,7 @@ class BorrowedFiles:
         if size > self._left:
             return False
         self._left -= size
-        if target.exists():
-            target.unlink()
+        target.unlink(missing_ok=True)
         _copied(source, target)
         return True
 

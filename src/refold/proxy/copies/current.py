@@ -20,19 +20,19 @@ from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import (
     CONTENT_MAX,
     Git,
-    RepositoryObjects,
     blob_id,
     work_tree_around,
 )
 from refold.engine.workspace.inside import FOLDER, DiskFile, held_at
 from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
-from refold.engine.workspace.paths import as_text, is_git
+from refold.engine.workspace.paths import as_text, is_git, names_of
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
-from refold.proxy.copies.whose import Decision, Files, PathStates, is_own
+from refold.proxy.copies.whose import Fate, Files, PathStates, State, fates_of, is_own
 from refold.proxy.recorded_here import is_recorded_here
 from refold.replay.observed.folder import contents_of
 
+_KINDS: Final = ("cat-file", "--batch-check=%(objecttype)")
 _COMMITS: Final = 1000
 """Of the history of a record, those that are looked for in today's repository."""
 _SAMPLE: Final = 400
@@ -94,20 +94,13 @@ class RecordedFolder:
 
     @functools.cached_property
     def committed(self) -> Mapping[str, TreeEntry]:
-        """The files of the recorded commits, by path, as far as they are here."""
-        found = dict[str, TreeEntry]()
-        for one in self.started.repositories:
-            git = self.gits.get(one.path)
-            if git is not None and one.commit:
-                with contextlib.suppress(ContentMissing), RepositoryObjects(git) as objects:
-                    found |= {each.path: each for each in objects.files(one.commit, one.path)}
-        return found
+        """The files of the recorded commits, by path."""
+        return self.contents.based(self.started.tree)
 
     def entries(self, path: str) -> set[TreeEntry | None]:
         """Return all that the record knows that a path held."""
         start = self.whole.by_path.get(path)
-        in_commit = {self.committed[path]} if path in self.committed else set()
-        return {start, *self.states.get(path, ()), *in_commit}
+        return {start, self.committed.get(path, start), *self.states.get(path, ())}
 
     @functools.cached_property
     def states(self) -> Mapping[str, set[TreeEntry | None]]:
@@ -132,13 +125,10 @@ def todays_folder(recorded: RecordedFolder) -> Path | None:
         if folder in (place, Path(os.path.realpath(place)), home, *home.parents):
             break
         is_top = folder in (here, whole) or (folder / ".git").exists()
-        if is_top and is_ordinary(str(folder)) and _is_of(folder, recorded):
+        is_one = is_top and is_ordinary(str(folder))
+        if is_one and (_shares_commits(folder, recorded) or _holds_most(folder, recorded)):
             return folder
     return recorded.place
-
-
-def _is_of(folder: Path, recorded: RecordedFolder) -> bool:
-    return _shares_commits(folder, recorded) or _holds_most(folder, recorded)
 
 
 def _shares_commits(folder: Path, recorded: RecordedFolder) -> bool:
@@ -152,17 +142,12 @@ def _shares_commits(folder: Path, recorded: RecordedFolder) -> bool:
         )
     ]
     for one in tops:
-        if not (folder / one.path / ".git").exists():
-            continue
         ids = [one.commit, *(line.partition(" ")[0] for line in one.refs.splitlines())]
-        with contextlib.suppress(GitFailed, KeyError, OSError):
-            git = recorded.gits[one.path]
-            known = git.output("rev-list", f"--max-count={_COMMITS}", one.commit).decode()
-            ids += known.split()
+        if (git := recorded.gits.get(one.path)) is not None:
+            ids += git.line("rev-list", f"--max-count={_COMMITS}", one.commit).split()
         given = "".join(f"{each}\n" for each in ids if each).encode()
-        with contextlib.suppress(GitFailed, OSError):
-            said = Git(folder / one.path).output("cat-file", "--batch-check", given=given).decode()
-            if any(line.split(" ")[1:2] == ["commit"] for line in said.splitlines()):
+        with contextlib.suppress(GitFailed):  # none is here
+            if b"commit" in Git(folder / one.path).output(*_KINDS, given=given).splitlines():
                 return True
     return False
 
@@ -185,7 +170,7 @@ class Edits:
     """What becomes of the files of today's folder that differ from the start of a record."""
 
     today: Path | None = None
-    decision: Decision = attrs.field(factory=Decision)
+    fates: Mapping[str, Fate] = attrs.field(factory=dict)
     held: Mapping[str, DiskFile | None] = attrs.field(factory=dict)
     """The used files, by path; `None` for a removed one."""
     problem: str = ""
@@ -194,12 +179,16 @@ class Edits:
     @property
     def unused(self) -> tuple[str, ...]:
         """The edits that the copy does not have."""
-        return self.decision.paths("unused")
+        return self.paths("unused")
 
     @property
     def used(self) -> tuple[str, ...]:
         """The edits that it has."""
         return tuple(self.held)
+
+    def paths(self, fate: Fate) -> tuple[str, ...]:
+        """Return the paths that have a fate, sorted."""
+        return tuple(sorted(path for path, each in self.fates.items() if each == fate))
 
     def line(self, recorded: str) -> str:
         """Name today's folder if it differs from the recorded one."""
@@ -212,7 +201,18 @@ class Edits:
             return [f"{recorded} is not on this machine, so all files are as recorded"]
         if self.problem:
             return [f"{self.today} was not compared with the recorded folder: {self.problem}"]
-        return self.decision.notes(self.today)
+        told: list[tuple[Fate, str]] = [
+            ("used", f"changed since the recording, and used from {self.today}: {{}}"),
+            ("unused", "changed since the recording, but as recorded in the copy: {}"),
+            ("kept", "{}: changed by the run and by you since: as recorded"),
+            (
+                "new",
+                "new since the recording, so not in the copy: {}; for new files, use --copy today",
+            ),
+            ("missing", f"not in {self.today}, and not tracked by git, so as recorded: {{}}"),
+        ]
+        named = ((text, self.paths(fate)) for fate, text in told)
+        return [text.replace("{}", names_of(paths)) for text, paths in named if paths]
 
     def tree(self, whole: FileTree) -> FileTree:
         """Return the files of the start with the used ones in their place."""
@@ -241,8 +241,9 @@ def edits_of(
     except (GitFailed, FolderRefused, ContentMissing, OSError, ValueError) as error:
         return Edits(today, problem=str(error) or type(error).__name__)
     places = (one.path for one in recorded.started.repositories if one.path)
-    decision = Decision.of(paths, files, {*recorded.whole.by_path, *places})
-    return Edits(today, decision, {path: held_at(today, path) for path in decision.paths("used")})
+    fates = fates_of(paths, files, {*recorded.whole.by_path, *places})
+    used = {path: held_at(today, path) for path in sorted(fates) if fates[path] == "used"}
+    return Edits(today, fates, used)
 
 
 def _named(started: FolderStarted, today: Path, command: Sequence[str]) -> set[str]:
@@ -280,26 +281,31 @@ def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> di
     places = [one.path for one in recorded.started.repositories]
     missing = [path for path in places if path and not (today / path / ".git").exists()]
     out = [each.path for each in start.values() if (each.kind, each.mode) == ("out", FOLDER)]
-    written = {each for entries in changed.values() for each in entries}
+    written = {_state(each) for entries in changed.values() for each in entries if each}
+    width = max((len(base.tree) for base in recorded.started.tree.bases), default=40)
+    empty = blob_id(b"", width)
     tracked = functools.cache(lambda: _tracked(today, repositories))
     found = {}
     for path in start.keys() | now.keys() | _own_below(today, start, now):
         one, other = start.get(path), now.get(path)
-        if (_key(one) == _key(other) and one is not None) or _is_passed(path, one, other, words):
+        if (one == other and one is not None) or _is_passed(path, one, other, words):
             continue
         is_bulky = other is not None and (other.size or 0) > CONTENT_MAX
         is_bulky |= one is None and other is not None and other.mode == FOLDER
-        held, entries = None if is_bulky else held_at(today, path), recorded.entries(path)
+        entries, state = recorded.entries(path), _state(other)
+        if is_bulky or other is None or other.kind != "git" or len(other.value) != width:
+            held = None if is_bulky else held_at(today, path)
+            here = None if held is None else (held.mode, blob_id(held.content, width))
+            state = "bulky" if is_bulky else here
         lacks = not all(each is None or each.is_restorable for each in entries)
         is_lost = any(is_below(path, place) for place in missing)
-        is_written = held is not None and bool(held.content) and any(map(held.is_as, written))
         found[path] = PathStates(
-            now="bulky" if is_bulky else "" if held is None else f"{held.mode} {held.digest}",
-            known={_state(each, held) for each in entries},
+            now=state,
+            known={*map(_state, entries)},
             is_committed=path in recorded.committed and not is_lost,
             in_git=any(is_below(path, place) for place in places),
             is_changed=path in changed,
-            is_written=one is None and is_written,
+            is_written=one is None and state in written and empty not in (state or ""),
             is_tracked=one is None and path in tracked(),
             is_own=is_own(path, words),
             is_left_out=lacks or any(is_below(path, folder) for folder in out),
@@ -308,12 +314,9 @@ def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> di
     return found
 
 
-def _state(entry: TreeEntry | None, held: DiskFile | None) -> str:
-    """Return the state of an entry; equal entries and files have equal states."""
-    if entry is None or entry.kind in ("gone", "folder", "commit"):
-        return ""
-    is_same = held is not None and held.is_as(entry)
-    return f"{held.mode} {held.digest}" if held and is_same else f"{entry.mode} {entry.value}"
+def _state(entry: TreeEntry | None) -> State:
+    is_file = entry is not None and entry.kind not in ("gone", "folder", "commit")
+    return (entry.mode, entry.value) if entry and is_file else None
 
 
 def _own_below(
@@ -330,10 +333,6 @@ def _own_below(
     }
 
 
-def _key(entry: TreeEntry | None) -> tuple[str, str, str] | None:
-    return None if entry is None else (entry.mode, entry.kind, entry.value)
-
-
 def _is_passed(
     path: str, one: TreeEntry | None, other: TreeEntry | None, words: Collection[str]
 ) -> bool:
@@ -347,11 +346,8 @@ def _is_passed(
 
 def _tracked(today: Path, repositories: Iterable[str]) -> set[str]:
     """Return the files that git tracks in today's folder."""
-    return {
-        f"{at}/{name}" if at else name
-        for at in repositories
-        for name in Git(today / at).lines("ls-files", "-z")
-    }
+    listed = ((at, Git(today / at).lines("ls-files", "-z")) for at in repositories)
+    return {f"{at}/{name}" if at else name for at, names in listed for name in names}
 
 
 def programs_of(log: Path, folder: FolderState) -> tuple[str, ...]:

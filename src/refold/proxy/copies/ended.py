@@ -56,7 +56,9 @@ class FolderComparison(contextlib.AbstractContextManager["FolderComparison"]):
         log: str = "",
         seen: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Take the copy, what reads recorded contents, and patterns of paths to ignore.
+        """Look at the copy as it is made.
+
+        `contents` reads what the record held; `ignored` are patterns of paths.
 
         `taken` are paths that the copy does not have as recorded: of them, only new changes count.
         `log` is the path of the record in its folder, if it was there; for `seen`, see
@@ -70,9 +72,6 @@ class FolderComparison(contextlib.AbstractContextManager["FolderComparison"]):
         place = top / log if log else top.parent / "no-log.jsonl"
         self._scanner = Scanner(top, LogFiles(place, top, top), is_copy=True, seen=seen)
         self._why = ""
-
-    def begin(self) -> None:
-        """Look at the copy as it is made."""
         with self._failing():
             self._scanner.scan()
             self._begun = self._scanner.whole() if self._taken else {}

@@ -18,7 +18,6 @@ from refold.engine.workspace import linked
 from refold.engine.workspace.entries import FolderStarted, Repository
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.inside import FILE, Inside
-from refold.engine.workspace.packing import borrow
 from refold.engine.workspace.tree import TreeEntry, check_folders, is_below
 from refold.proxy.copies.current import is_ordinary
 from refold.proxy.copies.history import check_out, make_history, write_head
@@ -108,7 +107,7 @@ class GitFolders:
         was, own_was = linked.common_folder(top, one), linked.git_folder(top, one)
         if was in self._made:
             common = self._made[was]
-            borrow(common, borrowed)
+            common.borrow(borrowed)
         else:
             common = self._made[was] = self._common(one, at, borrowed, today)
         place, seen = self._place(own_was)

@@ -16,7 +16,6 @@ from typing import Final
 from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import COMMON_TEXTS, SPARSE, Repository
 from refold.engine.workspace.git import SETTINGS, Git
-from refold.engine.workspace.packing import borrow
 
 _TOLD: Final = r"^(submodule\..*\.url|remote\..*\.promisor)$"
 """Settings of today's repository for its submodules, and of objects that a partial clone lacks."""
@@ -42,7 +41,7 @@ def make_history(
     """
     git = Git.made(top, apart, len(repository.commit) or 40, is_plain=False)
     own = Path(git.git_dir)
-    borrow(git, borrowed)
+    git.borrow(borrowed)
     refs = [line.split(" ") for line in repository.refs.splitlines()]
     (own / "packed-refs").write_text("".join(f"{named} {ref}\n" for named, ref, *_ in refs))
     if today is not None:

@@ -20,7 +20,6 @@ _NEWNS: Final = 0x00020000
 _OVERLAYS_MAX: Final = 2000
 _UNREAD: Final = (PermissionError, FileNotFoundError)
 """The command cannot read it, either; or it was removed meanwhile."""
-_PART: Final = 1024**2
 _COPIED_MAX: Final = 64 * 1024**2
 """Bytes of a file beside a mount: it is copied into memory."""
 _RDONLY_FD: Final = os.O_RDONLY | os.O_DIRECTORY
@@ -78,6 +77,8 @@ class _Scratch:
         if not any(each.startswith(f"{folder}/") for each in self._mounts):
             self._overlay(folder, layer)
             return
+        from shutil import copy2, copystat  # noqa: PLC0415 - it loads compressors
+
         for entry in os.scandir(folder):
             to = f"{layer}/{entry.name}"
             if entry.is_symlink():
@@ -89,19 +90,14 @@ class _Scratch:
                         self.lay(entry.path, to)
             elif entry.is_file():
                 with contextlib.suppress(*_UNREAD):
-                    self._copy(entry.path, to)
-        _copy_status(folder, layer)
-
-    def _copy(self, path: str, to: str) -> None:
-        with open(to, "wb") as copy:  # noqa: PTH123 - without pathlib
-            if path in self._mounts:
-                return
-            with open(path, "rb") as file:  # noqa: PTH123 - without pathlib
-                if os.fstat(file.fileno()).st_size > _COPIED_MAX:
-                    raise OSError(errno.EFBIG, "a file next to a mount is too large", path)
-                while part := file.read(_PART):
-                    copy.write(part)
-        _copy_status(path, to)
+                    if entry.path in self._mounts:
+                        os.close(os.open(to, os.O_CREAT | os.O_WRONLY))
+                    elif entry.stat().st_size > _COPIED_MAX:
+                        why = "a file next to a mount is too large"
+                        raise OSError(errno.EFBIG, why, entry.path)
+                    else:
+                        copy2(entry.path, to)
+        copystat(folder, layer)
 
     def _overlay(self, folder: str, layer: str) -> None:
         number, self._count = self._count, self._count + 1
@@ -121,12 +117,6 @@ class _Scratch:
     def _done(self, result: int) -> None:
         if result:
             raise OSError(self._error(), os.strerror(self._error()))
-
-
-def _copy_status(path: str, copy: str) -> None:
-    found = os.stat(path)  # noqa: PTH116 - without pathlib
-    os.chmod(copy, found.st_mode & 0o7777)  # noqa: PTH101 - the same
-    os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def inside(number: int, *, listens: bool) -> None:

@@ -106,8 +106,7 @@ def placed(
         FolderRefused: the log names what no log may name.
         UsageError: `keep` is there already, today's files are not here, or git is not installed.
     """
-    if folder.started is None or copying.in_place:
-        why = "--copy none" if copying.in_place else "the log does not contain its folder"
+    if (why := _why_here(folder, copying)) or folder.started is None:
         yield Placement(notes=(f"{why}: the command ran in the current folder, with your files",))
         return
     if not is_installed():
@@ -152,7 +151,6 @@ def _placed(
     taken, seen = (*copy.edits.used, *copy.led), copy.git_folders.seen
     compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log, seen)
     left.enter_context(compared)
-    compared.begin()
     at, unfit = str(Path(copy.top, recorded.below)), ""
     if why:
         start: Starter = functools.partial(_started, at)
@@ -218,11 +216,13 @@ def _boxed(
 
 def why_unboxed(folder: FolderState, copying: Copying) -> str:
     """Return why a command will run without a sandbox; empty if it will run in one."""
+    return _why_here(folder, copying) or _missing()[0]
+
+
+def _why_here(folder: FolderState, copying: Copying) -> str:
     if copying.in_place:
         return "--copy none"
-    if folder.started is None:
-        return "the log does not contain its folder"
-    return _missing()[0]
+    return "the log does not contain its folder" if folder.started is None else ""
 
 
 def _started(

@@ -1,7 +1,7 @@
 """Whose files a copy gets, path by path: the recorded ones, or today's.  Pure.
 
-A state is a text that is equal for equal modes and contents; empty for a missing file.  Rules:
-CONTRACT.md §16.20.
+States are equal for equal modes and contents, and false for a missing file.  Rules: CONTRACT.md
+§16.20.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 import attrs
 
-from refold.engine.workspace.paths import names_of
+from refold.engine.workspace.tree import folders_above
 
 Files = Literal["recorded", "own", "edits", "today"]
 """The edits that a copy gets: none; only in the agent's own files; all; new files as well."""
 Fate = Literal["known", "lent", "used", "unused", "kept", "new", "missing"]
-"""What becomes of a path.
+"""What becomes of a path whose state today differs from the start of the record.
 
 `known`: as recorded, because the record knows today's state · `lent`: the log left it out · `used`:
 today's · `unused`: as recorded, though it is an edit · `kept`: as recorded, though it was changed
@@ -41,13 +41,16 @@ def is_own(path: str, words: Iterable[str] = ()) -> bool:
     return name in _OWN_NAMES or any(each in _OWN_FOLDERS for each in folders) or path in words
 
 
+State = tuple[str, ...] | str | None
+
+
 @attrs.frozen(kw_only=True)
 class PathStates:
     """The states of one path, and its role."""
 
-    now: str
+    now: State
     """Today's state."""
-    known: Collection[str]
+    known: Collection[State]
     """Those in the record: at the start, at any entry, at the end, in the recorded commit."""
     is_committed: bool = False
     """Whether the recorded commit has it."""
@@ -87,55 +90,21 @@ def fate_of(path: PathStates, files: Files) -> Fate:
     return "used" if files == "edits" or (files == "own" and path.is_own) else "unused"
 
 
-@attrs.frozen
-class Decision:
-    """What becomes of the paths whose states today differ from the start of the record."""
+def fates_of(
+    paths: Mapping[str, PathStates], files: Files, start: Collection[str]
+) -> dict[str, Fate]:
+    """Return what becomes of paths; `start` lists the files at the start of the record.
 
-    fates: Mapping[str, Fate] = attrs.field(factory=dict)
-
-    @classmethod
-    def of(
-        cls, paths: Mapping[str, PathStates], files: Files, start: Collection[str]
-    ) -> "Decision":
-        """Decide on paths; `start` lists the files at the start of the record.
-
-        An edit is not used if the copy has a file in the place of a folder above it, or has others
-        below it.
-        """
-        fates = {path: fate_of(states, files) for path, states in paths.items()}
-        gone = {path for path, fate in fates.items() if fate == "used" and not paths[path].now}
-        while True:
-            made = {path for path, fate in fates.items() if fate == "used" and paths[path].now}
-            whole = made | (set(start) - gone)
-            above = {path[:at] for path in whole for at in _slashes(path)}
-            blocked = {
-                path
-                for path in made
-                if path in above or any(path[:at] in whole for at in _slashes(path))
-            }
-            if not blocked:
-                return cls(fates)
-            fates |= dict.fromkeys(blocked, "unused")
-
-    def paths(self, *fates: Fate) -> tuple[str, ...]:
-        """Return the paths that have one of these fates, sorted."""
-        return tuple(sorted(path for path, fate in self.fates.items() if fate in fates))
-
-    def notes(self, today: object) -> list[str]:
-        """Return lines for a report; `today` is the path of today's folder."""
-        told: list[tuple[Fate, str]] = [
-            ("used", f"changed since the recording, and used from {today}: {{}}"),
-            ("unused", "changed since the recording, but as recorded in the copy: {}"),
-            ("kept", "{}: changed by the run and by you since: as recorded"),
-            (
-                "new",
-                "new since the recording, so not in the copy: {}; for new files, use --copy today",
-            ),
-            ("missing", f"not in {today}, and not tracked by git, so as recorded: {{}}"),
-        ]
-        named = ((text, self.paths(fate)) for fate, text in told)
-        return [text.replace("{}", names_of(paths)) for text, paths in named if paths]
-
-
-def _slashes(path: str) -> Iterable[int]:
-    return (at for at, char in enumerate(path) if char == "/")
+    An edit is not used if the copy has a file in the place of a folder above it, or has others
+    below it.
+    """
+    fates = {path: fate_of(states, files) for path, states in paths.items()}
+    gone = {path for path, fate in fates.items() if fate == "used" and not paths[path].now}
+    while True:
+        made = {path for path, fate in fates.items() if fate == "used" and paths[path].now}
+        whole = made | (set(start) - gone)
+        above = {each for path in whole for each in folders_above(path)}
+        blocked = {p for p in made if p in above or not whole.isdisjoint(folders_above(p))}
+        if not blocked:
+            return fates
+        fates |= dict.fromkeys(blocked, "unused")
