@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import attrs
 
-from refold.engine.errors import ContentMissing, GitFailed
+from refold.engine.errors import ContentMissing
 from refold.engine.log.beside import add_pack
 from refold.engine.log.blobs import digest_only
 from refold.engine.workspace import paths
@@ -48,14 +48,10 @@ class Store(contextlib.AbstractContextManager["Store"]):
         Raises:
             GitFailed: git cannot be run.
         """
-        self._left = contextlib.ExitStack()
-        made = self._left.enter_context(scratch_folder())
         self.width = 64 if kind == "sha256" else 40
-        try:
-            self._git = Git.made(top, made, self.width)
-        except GitFailed:
-            self._left.close()
-            raise
+        with contextlib.ExitStack() as left:
+            self._git = Git.made(top, left.enter_context(scratch_folder()), self.width)
+            self._left = left.pop_all()
         self._own = Path(self._git.git_dir)
         self.empty = _EMPTY[kind]
         self._packs = packs
@@ -207,9 +203,8 @@ class Contents(contextlib.AbstractContextManager["Contents"]):
     def _why_not(self, change: FilePair) -> list[str]:
         path, *pair = change
         try:
-            for entry in pair:
-                if entry is not None:
-                    self.content(entry)
+            for entry in filter(None, pair):
+                self.content(entry)
         except ContentMissing as error:
             return [f"{paths.as_text(path)}: {error.why}"]
         return []

@@ -88,6 +88,8 @@ class Repository:
     texts: Mapping[str, str] = attrs.field(factory=dict)
     """Files in its git folder when the command started: `OWN_TEXTS`, `OPERATIONS` and
     `COMMON_TEXTS`."""
+    passed: tuple[str, ...] = ()
+    """Files at which git did not look then: `assume-unchanged`, or `skip-worktree`."""
 
 
 @attrs.frozen
@@ -259,6 +261,7 @@ REPOSITORY: Final = forms.members(
     refs=forms.matching(f"(?:(?:{tree.ID}) {_REF}(?: {_REF})?\n)*"), index=forms.lines(_STAGED),
     settings=_closed(_is_setting), git_file=_LED, common=_LED,
     worktrees=forms.listed(WORKTREE), texts=_closed(_is_text),
+    passed=forms.listed(PATH),
 )  # fmt: skip
 _CHANGED: Final = forms.members(
     FolderChanged, changes=forms.lines(Form(_change, _change_as_json)), calls=forms.listed(TEXT),

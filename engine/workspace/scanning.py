@@ -359,7 +359,9 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         }
 
     def _repository_at(self, at: str, user: Git, known: _Known) -> Repository:
-        """Return git's data other than files."""
+        """Return git's data other than files; what nobody records is left out."""
+        if self._packs is None:
+            return Repository(at, user.line("rev-parse", "-q", "--verify", "HEAD"))
         said = user.output(*_REFS).decode().splitlines()
         head, branch = next((line[1:].split(" ")[:2] for line in said if line[0] == "*"), ("", ""))
         commit = head or user.line("rev-parse", "-q", "--verify", "HEAD")
@@ -371,7 +373,9 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         index = list[Staged]()
         if not known.begun_with:  # as they are when the command starts: it may change them
             git_dir = Path(user.line("rev-parse", "--absolute-git-dir"))
-            known.begun_with = user.settings(), *places_of(user, git_dir)
+            flagged = (line for line in user.lines("ls-files", "-v", "-z") if line[0] in "hsS")
+            passed = tuple(line[2:] for line in flagged if os.path.lexists(user.top / line[2:]))
+            known.begun_with = user.settings(), *places_of(user, git_dir), passed
         with RepositoryObjects(user) as objects:
             for path, mode, blob, stage in _staged(user, commit) if staged is None else staged:
                 if self._is_nameable(_joined(at, path)):

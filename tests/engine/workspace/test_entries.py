@@ -38,7 +38,7 @@ START = FolderStarted(
     "/home/me/project",
     "src",
     FileTree.of([Base("", OID)], [OWN]),
-    (Repository("", OID, "refs/heads/main", REFS, (), texts=TEXTS),),
+    (Repository("", OID, "refs/heads/main", REFS, (), texts=TEXTS, passed=("a",)),),
     12,
 )
 

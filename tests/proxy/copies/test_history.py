@@ -137,6 +137,24 @@ def test_what_was_in_progress_is(tmp_path: Path, asked: tuple[str, ...], file: s
     assert git(copy, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
+@pytest.mark.parametrize("flag", ["assume-unchanged", "skip-worktree"])
+def test_files_at_which_git_does_not_look_stay_so(tmp_path: Path, flag: str) -> None:
+    """A setting of one's own in a file that git has is hidden so."""
+    top, copy = repository(tmp_path / "r", {"ä": "1\n", "f": "1\n"}), tmp_path / "copy"
+    git(top, "update-index", f"--{flag}", "ä")
+    copy.mkdir()
+    for folder in (top, copy):
+        (folder / "ä").write_text("my own\n")
+        (folder / "f").write_text("2\n")
+    (said,) = Looked(top).scan().repositories
+
+    made = make_history(tmp_path / "apart", copy, said, [str(top / ".git" / "objects")], None)
+    assert check_out(made, said) == []
+
+    Path(made.git_dir).rename(copy / ".git")
+    assert git(copy, "status", "--porcelain") == git(top, "status", "--porcelain") == "M f"
+
+
 def test_an_index_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """The files are there all the same."""
     (tmp_path / "copy").mkdir()

@@ -131,9 +131,10 @@ def _index(git: Git, repository: Repository) -> None:
     given = os.fsencode("".join(f"{line}\0" for line in lines))
     git.output("update-index", "-z", "--index-info", given=given)
     git.line("update-index", "-q", "--refresh", "--unmerged", "--ignore-submodules")
+    passed = os.fsencode("".join(f"{path}\0" for path in repository.passed))
     if SPARSE in repository.texts and repository.settings.get("core.sparsecheckout") == "true":
-        absent = git.output("ls-files", "-d", "-z")
-        git.output("update-index", "-z", "--skip-worktree", "--stdin", given=absent)
+        passed += git.output("ls-files", "-d", "-z")
+    git.output("update-index", "-z", "--skip-worktree", "--stdin", given=passed)
 
 
 def _settle(git: Git, recorded: Mapping[str, str]) -> str:
