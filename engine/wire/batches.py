@@ -93,7 +93,7 @@ class BatchReader(Reader):
             message: dict[str, Json] = {"role": "assistant", "content": self._text.value()}
             if (truncated := self._budget.truncated()) is not None:
                 message["truncated"] = dict(truncated)
-            return ModelAnswered("ok", message, self._usage, "stop")
+            return ModelAnswered("ok", message if message["content"] else None, self._usage, "stop")
         batch = object_in(bytes(self._held)) or {}
         if "batch" not in text_of(batch.get("type") or batch.get("object")):
             return ModelAnswered("ok")

@@ -48,6 +48,15 @@ def test_lines_are_answers_in_any_chunks(ends: list[int]) -> None:
     assert answered.usage.requests == 2
 
 
+def test_answers_without_texts_are_no_empty_text() -> None:
+    """Of embeddings, for example."""
+    body = {"object": "list", "data": [{"embedding": [0.1]}]}
+    line = {"custom_id": "a", "response": {"status_code": 200, "body": body}, "error": None}
+    answered, _ = _read(json.dumps(line).encode())
+
+    assert (answered.status, answered.message) == ("ok", None)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"{", b"a,b\n1,2\n", b'{"a": 1}\n{"a": 2}', b"\xff"]
 )
