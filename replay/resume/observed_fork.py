@@ -159,7 +159,7 @@ def _fail(
             half = body[: len(body) // 2]
             reader = reader_of_part(turn.asked, turn.parts[0])
             reader.feed(half)
-            turn.answer = reader.answered()
+            turn.answer = reader.broken()
             head = {name: turn.parts[0][name] for name in ("status", "headers")}
             sizes = {"sizes": [len(half)], "at_ms": [0]}
             turn.parts = [{**head, **body_of(half), **sizes, "end": "cut"}]

@@ -105,8 +105,7 @@ def resumable_record(
 
 def _ended_well(turn: RecordedTurn) -> bool:
     said = turn.answer
-    is_whole = bool(turn.parts) and turn.parts[-1].get("end") == "whole"
-    return is_whole and said is not None and said.status == "ok" and not turn.why_unserved
+    return said is not None and said.status == "ok" and not turn.why_unserved
 
 
 def _is_waiting(record: ObservedRecord) -> bool:

@@ -41,7 +41,7 @@ class ChatSpeaker(Speaker):
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed: one delta."""
         self._take_choices(body, "message")
-        self._is_over = True
+        self.is_over = True
         if body.get("error"):
             self.fault.found("failed", words_in(body))
 
@@ -67,7 +67,7 @@ class ChatSpeaker(Speaker):
 
     def _is_cut(self) -> bool:
         choices = self._choices.values()
-        return not self._is_over and not (choices and all(choice.stop for choice in choices))
+        return not self.is_over and not (choices and all(choice.stop for choice in choices))
 
     def _so_far(self) -> Said | None:
         choices = [self._choices[at] for at in sorted(self._choices)]

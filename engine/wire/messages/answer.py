@@ -47,7 +47,7 @@ class MessagesSpeaker(Speaker):
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed."""
-        self._is_over = True
+        self.is_over = True
         if body.get("error"):
             self.fault.found("failed", words_in(body))
         elif isinstance(body.get("content"), list):
@@ -64,7 +64,7 @@ class MessagesSpeaker(Speaker):
             case "message_delta":
                 self._note(_object(event, "delta"), event.get("usage"))
             case "message_stop":
-                self._is_over = True
+                self.is_over = True
             case "error":
                 self.fault.found("stream", words_in(event))
             case _:

@@ -101,7 +101,7 @@ class Speaker(ABC):
     def __init__(self) -> None:
         self.fault = FirstFault()
         self._budget = Budget()
-        self._is_over = False
+        self.is_over = False
         self._like: _Like | None = None
 
     @abstractmethod
@@ -122,11 +122,11 @@ class Speaker(ABC):
 
     def _is_cut(self) -> bool:
         """Return whether more was to come."""
-        return not self._is_over
+        return not self.is_over
 
     def event(self, name: str, data: bytes, /) -> None:
         """Take one event of a stream, as bytes; events after the end are ignored."""
-        if self._is_over or (self._like is not None and self._like.grows(name, data)):
+        if self.is_over or (self._like is not None and self._like.grows(name, data)):
             return
         self.settle()
         event, asked, self._like = object_in(data), self._budget.asked, None
@@ -137,7 +137,7 @@ class Speaker(ABC):
         elif self.is_over_when_done is None or data.strip() != b"[DONE]":
             self.fault.found("malformed", f"{self.unit} is no JSON object: {data[:80]!r}")
         else:
-            self._is_over = self.is_over_when_done
+            self.is_over = self.is_over_when_done
 
     def settle(self) -> None:
         """Give a text the pieces that came for it."""
@@ -172,6 +172,8 @@ class Reader:
 
     answer_id = ""
     """The id that a later request may continue, as found by `answered`; empty for none."""
+    is_over = False
+    """Whether the last event of a stream has come, as found by `answered`."""
 
     def feed(self, chunk: bytes, /) -> None:
         """Take some bytes; never raises."""
@@ -182,6 +184,14 @@ class Reader:
         An answer that cannot be read is an error with the code `malformed`.
         """
         return ModelAnswered("ok")
+
+    def broken(self) -> ModelAnswered:
+        """Return the answer of a connection that broke: `cut`, unless its last event had come."""
+        said = self.answered()
+        if self.is_over or (said.error or {}).get("code", "malformed") != "malformed":
+            return said
+        error = {"code": "cut", "message": "the connection broke before the end of the answer"}
+        return attrs.evolve(said, status="error", error=error)
 
 
 class StreamReader(Reader):
@@ -203,7 +213,7 @@ class StreamReader(Reader):
 
     def answered(self) -> ModelAnswered:
         """Return the answer so far."""
-        self.answer_id = self._speaker.answer_id
+        self.answer_id, self.is_over = self._speaker.answer_id, self._speaker.is_over
         return self._speaker.answered()
 
 
@@ -263,7 +273,7 @@ class FirstByteReader(Reader):
         """Return the answer so far."""
         reader = self._reader or (self._stream if self._is_stream else self._body)()
         found = reader.answered()
-        self.answer_id = reader.answer_id
+        self.answer_id, self.is_over = reader.answer_id, reader.is_over
         return found
 
 

@@ -67,7 +67,7 @@ class ResponsesSpeaker(Speaker):
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed, or the end of a stream."""
-        self._is_over = True
+        self.is_over = True
         self._note(body)
         # What an answer has before its end comes again with the end.
         output = body.get("output") if self._response["status"] not in LATER else []
@@ -139,7 +139,7 @@ class ResponsesSpeaker(Speaker):
         details = self._response.get("incomplete_details")
         reason = text_of(details.get("reason")) if isinstance(details, dict) else ""
         status = reason or text_of(self._response.get("status"))
-        return _STOPS.get(status, status) if self._is_over else ""
+        return _STOPS.get(status, status) if self.is_over else ""
 
 
 class _Item:

@@ -118,7 +118,7 @@ def test_an_error_makes_a_request_fail(log: Path) -> None:
     [
         ({"error": {"code": "http_429"}}, 429, "http_429"),
         ({"error": {"code": "http_529", "message": "Busy"}}, 529, "http_529"),
-        ({"error": {"code": "cut"}}, 200, "malformed"),
+        ({"error": {"code": "cut"}}, 200, "cut"),
         ({"refusal": "I cannot."}, 200, ""),
         ("", 200, ""),
     ],

@@ -298,7 +298,7 @@ class Kept:
             self._desk.refused[f"no answer from {message}"] = None
             return self._record_reply(said, code, message)
         self._wire.end("cut")
-        self._answered(self._reader.answered())
+        self._answered(self._reader.broken())
         self._desk.log.sync()
         return said
 
