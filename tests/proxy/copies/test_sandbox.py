@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -141,18 +142,26 @@ def test_its_loopback_leads_to_the_socket_that_was_made_inside(place: Scene) -> 
 
 
 @both_ways
-def test_a_service_is_not_reached(place: Scene, way: str) -> None:
-    """One of the user's would do outside what is asked of it; those in HOME, only with layers."""
-    with socket.socket(socket.AF_UNIX) as service:
-        service.bind(str(place.home / "s"))
-        service.listen()
-        code = (
-            "import os, socket, sys; print(os.listdir('/run'))\n"
-            "socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-        )
-        ended, printed = place.runs(sys.executable, "-c", code, str(place.home / "s"))
+def test_a_service_is_not_reached(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the user's would do outside what is asked of it: in HOME, and anywhere else."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    code = (
+        "import os, socket, sys; print(os.listdir('/run'))\n"
+        "for path in sys.argv[1:]: print(socket.socket(socket.AF_UNIX).connect_ex(path) != 0)"
+    )
+    with tempfile.TemporaryDirectory(dir=ROOT) as other, contextlib.ExitStack() as held:
+        (tmp_path / "home").mkdir()
+        paths = [str(Path(each) / "s") for each in (other, tmp_path / "home")]
+        for path in paths:
+            service = held.enter_context(socket.socket(socket.AF_UNIX))
+            service.bind(path)
+            service.listen()
+        made = held.enter_context(scene(tmp_path, way=way))
+        _, printed = made.runs(sys.executable, "-c", code, *paths)
 
-    assert (ended, printed) == (way == "layers", "[]\n")
+    assert printed == "[]\nTrue\nTrue\n"
 
 
 def test_it_ends_as_the_command_does(place: Scene) -> None:

@@ -242,10 +242,14 @@ def _arguments(view: SandboxView, layers: Sequence[str] | None) -> list[str]:
     for number, folder in enumerate(layers or ()):
         told += ["--bind", f"{view.scratch}/layer{number}", folder]
         told += [word for below in _mounts() if _is_in(below, folder) for word in _shown(below)]
+    clear: list[str] = []
     if layers is None:
         home = os.path.realpath(os.environ.get("HOME", "/"))
         clear = [path for path in _TEMPORARY if home != path and not _is_in(home, path)]
         told += [word for path in clear for word in ("--tmpfs", path)]
+    if not view.has_network:
+        services = _services(layers or (), [_SOCKETS, *clear])
+        told += [word for path in services for word in ("--ro-bind", "/dev/null", path)]
     seen = [at for _, at in (*view.shown, *view.places)]
     told += [word for above in _without_room(seen, layers or ()) for word in _room_in(above)]
     told += ["--tmpfs", str(view.hidden)]
@@ -254,6 +258,20 @@ def _arguments(view: SandboxView, layers: Sequence[str] | None) -> list[str]:
     for number, (_, at) in enumerate(view.layered, len(layers or ())):
         told += ["--bind", f"{view.scratch}/layer{number}", at]
     return [*told, "--remount-ro", "/"]
+
+
+def _services(layers: Sequence[str], hidden: Sequence[str]) -> Iterator[str]:
+    """Yield the sockets of services that would be seen: who may not write may still ask them.
+
+    Below a layer nobody is reached, except on a mount there.
+    """
+    lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()
+    for path in sorted({os.path.realpath(f"/{line.partition(' /')[2]}") for line in lines}):
+        above = max((each for each in ("/", *layers, *_mounts()) if _is_in(path, each)), key=len)
+        if not (above in layers or any(_is_in(path, each) for each in hidden)):
+            with contextlib.suppress(OSError):  # the user cannot reach it, either
+                if Path(path).is_socket():
+                    yield path
 
 
 def _shown(path: str) -> list[str]:
