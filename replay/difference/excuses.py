@@ -6,8 +6,7 @@ visible (CONTRACT.md §12.7). `replay.difference.volatile` lists the fields that
 always leave out.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -180,12 +179,13 @@ def _stand_in_order(kept: list[str], text: str) -> bool:
     return at < len(text) - len(last)
 
 
-def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str]:
-    """Return the ignored values as lines for people: their number, then some of them."""
+def ignored_lines(ignored: Sequence[Ignored], count: int, *, every: bool = False) -> list[str]:
+    """Return lines for people: the number of ignored values, then the first of them, or all."""
     if not count:
         return []
-    lines = [f"  {one}" for one in islice(ignored, shown_max)]
-    rest = [f"  … and {count - len(lines)} more"] if count > len(lines) else []
+    lines = [f"  {one}" for one in ignored[: None if every else IGNORED_SHOWN]]
+    advice = "" if every else ": to list them, add --all"
+    rest = [f"  … and {count - len(lines)} more{advice}"] if count > len(lines) else []
     return [f"ignored: {counted(count, 'value')} that changed", *lines, *rest]
 
 

@@ -3,7 +3,7 @@
 Pure: it defines the texts of differences and does not find them. The rules are CONTRACT.md §12.10.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
-from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored, words_of
+from refold.replay.difference.excuses import Ignored, ignored_lines
 from refold.replay.difference.pointer_diff import Difference, differing
 from refold.replay.explain.junit import JUnitCase, JUnitSuite
 from refold.replay.partial.sources import Sources
@@ -107,19 +107,21 @@ class DriftReport(Document):
         ]
         return JUnitSuite(name=str(self.log), cases=cases)
 
-    def __str__(self) -> str:
+    def lines(self, *, every: bool = False) -> Iterator[str]:
+        """Yield it as text; with `every`, all ignored values."""
         head, marks = self._counted(_VERDICTS), self._counted(("consequent", "noise"))
         head = f"{head} ({marks})" if marks else head
-        lines = [f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"]
-        lines += [row_text(row) for row in self.calls if row.verdict != "same"]
-        lines += [f"missing   {one}" for one in self.missing]
+        yield f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"
+        yield from (row_text(row) for row in self.calls if row.verdict != "same")
+        yield from (f"missing   {one}" for one in self.missing)
         if self.served:
-            lines.append(
-                f"not compared, because their results were recorded ones: {', '.join(self.served)}"
-            )
-        lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
-        lines += [f"note: {each}" for each in self.unmatched]
-        return "\n".join(lines)
+            why = "because their results were recorded ones"
+            yield f"not compared, {why}: {', '.join(self.served)}"
+        yield from ignored_lines(self.ignored, self.ignored_count, every=every)
+        yield from (f"note: {each}" for each in self.unmatched)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def _counted(self, names: Iterable[str]) -> str:
         counts = [(name.replace("_", " "), self.counts[name]) for name in names]

@@ -1,6 +1,6 @@
 """The input of a re-execution, the callbacks during it, and its result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +9,8 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Diverged
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
-from refold.replay.difference.excuses import IGNORED_SHOWN
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
+from refold.replay.difference.excuses import ignored_lines
 from refold.replay.difference.pointer_diff import counted
 from refold.replay.explain.causes import likely_cause
 from refold.replay.explain.divergence import Divergence, DivergenceReport
@@ -101,21 +102,35 @@ class ReplayReport(DivergenceReport):
         if self.divergences:
             raise Diverged(self.divergences[0])
 
+    def lines(self, *, every: bool = False, standing: str = "") -> Iterator[str]:
+        """Yield it as text; with `every`, all divergences and ignored values, each in full.
+
+        `standing` is that of a run without an end.
+        """
+        if self.identical:
+            compared = counted(self.entries, "entry", "entries")
+            runs, ran = counted(self.children, "child run"), self.tools_executed
+            yield f"identical: {compared}, {runs}; tool calls executed: {ran}"
+            if self.ends_early:
+                records = counted(len(self.ends_early), "log")
+                how = f" ({standing})" if standing else ""
+                yield f"  {records} without an end{how}: identical up to that point"
+            yield from (f"  not compared: {each}" for each in self.not_compared)
+        else:
+            damaged = sum(each.category == "log_damaged" for each in self.divergences)
+            if damaged:
+                yield f"{counted(damaged, 'log')} damaged"
+            if diverged := len(self.divergences) - damaged:
+                yield f"{counted(diverged, 'run')} diverged"
+            whole = (f"\n{each.in_full()}" for each in self.divergences)
+            yield from whole if every else cause_texts(self.causes, CAUSES_SHOWN)
+            is_cut = len(self.causes) > CAUSES_SHOWN or any(e.follows for e in self.causes)
+            yield from [f"\n{ALL_HINT}"] * (is_cut and not every)
+        yield from (f"note: {each}" for each in self.unmatched)
+        yield from ignored_lines(self.ignored, self.ignored_count, every=every)
+
     def __str__(self) -> str:
-        if self.divergences:
-            return "\n\n".join(str(each) for each in (*self.causes, *self.unmatched))
-        runs = counted(self.children, "child run")
-        text = f"identical: {self.entries} entries, {runs}; "
-        text += f"tool calls executed: {self.tools_executed}"
-        if self.ends_early:
-            text += f"; the recording of {', '.join(self.ends_early)} ends before its run did"
-        if self.not_compared:
-            text += f"; not compared: {', '.join(self.not_compared)}"
-        text += "".join(f"; {each}" for each in self.unmatched)
-        if self.ignored_count:
-            text += f"; ignored: {counted(self.ignored_count, 'value')}"
-            text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
-        return text
+        return "\n".join(self.lines())
 
 
 @attrs.frozen

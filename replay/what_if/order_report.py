@@ -4,6 +4,7 @@
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -149,13 +150,6 @@ class ExploreReport(Document):
         said = ", ".join(filter(None, others)) or "every one ends as recorded"
         return f"{tried}: {said}"
 
-    def rest(self) -> str:
-        """Return in one line how many findings are not among the first few; empty for none."""
-        rest = self.findings[FINDINGS_SHOWN:]
-        orders = sum(finding.orders for finding in rest)
-        ends = f"{counted(len(rest), 'more end')}, in {counted(orders, 'order')}"
-        return f"and {ends}" if rest else ""
-
     def left_out(self) -> list[str]:
         """Return what no order here could show, a line each; empty for nothing."""
         lines = []
@@ -170,11 +164,18 @@ class ExploreReport(Document):
             lines.append(f"not explored: {runs}; to explore one, pass its log")
         return lines
 
+    def lines(self, *, every: bool = False) -> Iterator[str]:
+        """Yield it as text: the first findings, or `every` one."""
+        yield f"{self.where}: {self.headline()}"
+        yield from (f"  {each}" for each in self.left_out())
+        most = len(self.findings) if every else FINDINGS_SHOWN
+        yield from (f"\n{finding}" for finding in self.findings[:most])
+        if rest := self.findings[most:]:
+            orders = counted(sum(finding.orders for finding in rest), "order")
+            yield f"\nand {counted(len(rest), 'more end')}, in {orders}: to list them, add --all"
+
     def __str__(self) -> str:
-        parts = ["\n  ".join([f"{self.where}: {self.headline()}", *self.left_out()])]
-        parts += [str(finding) for finding in self.findings[:FINDINGS_SHOWN]]
-        parts += filter(None, [self.rest()])
-        return "\n\n".join(parts)
+        return "\n".join(self.lines())
 
 
 _GIVEN_UP: Final = "with some order, the program needs an outcome that was never recorded"

@@ -165,23 +165,30 @@ class SensitivityReport(Document):
 
     def headline(self) -> str:
         """Return in one line how much was got for nothing."""
-        count, found = len(self.calls), len(self.unneeded)
-        outcomes = counted(count, "recorded outcome")
-        if not found:
-            is_all = all(call.is_tried for call in self.calls if call.altered)
-            said = f"the run depends on every {'one' if is_all else 'success'} that could be"
-            return f"{self.program}: {outcomes}; {said} altered"
-        return (
-            f"{self.program}: nothing depends on {found:,} of {outcomes} "
-            f"({self.tokens_unneeded:,} tokens, {self.duration_unneeded_ms:,} ms)"
-        )
+        found, altered = self.unneeded, [call for call in self.calls if call.altered]
+        outcomes = counted(len(self.calls), "recorded outcome")
+        is_all = all(call.is_tried for call in altered)
+        which = f"every {'one' if is_all else 'success'} that could be altered"
+        said = f"{outcomes}; the run depends on {which}"
+        if found:
+            spent = _spent(self.tokens_unneeded, self.duration_unneeded_ms)
+            said = f"nothing depends on {len(found):,} of {outcomes} ({spent})"
+        return f"{self.program}: {said if altered else f'{outcomes}, none altered'}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as text: a line for each outcome, with what was spent on it."""
+        yield self.headline()
+        for call in self.calls:
+            spent = "" if call.kind == "value" else f" ({_spent(call.tokens, call.duration_ms)})"
+            yield f"  {call.label}{spent}: {call.altered or 'has no other value of its type'}"
+        yield from self.left_out()
 
     def __str__(self) -> str:
-        lines = [self.headline()]
-        for call in self.calls:
-            said = str(call.altered) if call.altered else "its type has no other value"
-            lines.append(f"  {call.label}: {said}")
-        return "\n".join(lines + self.left_out())
+        return "\n".join(self.lines())
+
+
+def _spent(tokens: int, duration_ms: int) -> str:
+    return f"{counted(tokens, 'token')}, {duration_ms:,} ms"
 
 
 _POINTERS_SHOWN: Final = 3

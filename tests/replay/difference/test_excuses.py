@@ -105,7 +105,7 @@ def test_the_rule_is_in_the_log(tmp_path: Path) -> None:
     assert (ignored.what, ignored.call, ignored.seq) == ("tool:fetch", "0#1", 1)
     assert (ignored.pointer, ignored.rule) == ("/arguments/ts", "tool:fetch/arguments/ts")
     assert ignored.recorded != ignored.now
-    assert f"ignored: 1 value\n  {ignored}" in str(report)
+    assert f"ignored: 1 value that changed\n  {ignored}" in str(report)
     assert report.as_json()["ignored_count"] == 1
 
 

@@ -81,7 +81,7 @@ def test_what_was_ignored_is_listed() -> None:
 
     assert lines[1] == "ignored: 12 values that changed"
     assert lines[2] == "  tool:b at 0#2  /result/ts: 1 → 2  (tool:b/result/ts)"
-    assert lines[-1] == "  … and 2 more"
+    assert lines[-1] == "  … and 2 more: to list them, add --all"
 
 
 def test_many_differences_are_counted() -> None:

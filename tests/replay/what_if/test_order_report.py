@@ -98,7 +98,7 @@ def test_the_first_few_findings_are_told() -> None:
     said = str(report(*[OTHER] * 6, orders=20))
 
     assert said.count("an order changes the output") == 4
-    assert said.endswith("and 2 more ends, in 6 orders")
+    assert said.endswith("and 2 more ends, in 6 orders: to list them, add --all")
 
 
 def test_a_report_is_a_document() -> None:

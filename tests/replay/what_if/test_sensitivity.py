@@ -178,6 +178,7 @@ def test_what_has_no_other_value_is_not_altered(tmp_path: Path) -> None:
 
     assert report.calls[0].verdict == "not altered"
     assert report.unneeded == ()
+    assert report.headline().endswith("1 recorded outcome, none altered")
     assert "no other value" in str(report)
 
 

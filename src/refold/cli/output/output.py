@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -51,6 +51,9 @@ STYLES: Final = {
     "cancelled": "yellow",
 }
 """By status; every other is red."""
+
+_CAVEATS: Final = ("not ", "note: ", "ignored: ", "altered only", "cancelled ")
+"""How lines of a report begin that limit it."""
 
 _JSON: Final = "refold.json"
 """The place in click's context for `--json`, for a command and the functions that it calls."""
@@ -119,7 +122,7 @@ def _stream(*, err: bool) -> TextIO | None:
 
 
 def _console(*, err: bool = False) -> "Console | None":
-    """Return the console of standard output or standard error; `None` if it is no terminal."""
+    """Return the console of standard output or standard error; `None` if it is not a terminal."""
     stream = _stream(err=err)
     if stream is None or not (stream.isatty() or any(map(os.environ.get, _TERMINAL))):
         return None
@@ -236,6 +239,16 @@ def lines(text: str, style: str = "") -> None:
     """Print a text of several lines."""
     for each in text.split("\n"):
         line((each.expandtabs(), style))
+
+
+def report(told: Iterable[str], style: str) -> None:
+    """Print the lines of a report: the first in a style, and what was left out in yellow."""
+    for at, each in enumerate(told):
+        is_caveat = each.lstrip().startswith(_CAVEATS)
+        look = style if at == 0 else "yellow" if is_caveat else ""
+        for text in each.expandtabs().split("\n"):
+            content = text.lstrip(" ")
+            wrapped((text[: len(text) - len(content)],), (content, look))
 
 
 def _rich_text(parts: tuple[Part, ...]) -> "Text":

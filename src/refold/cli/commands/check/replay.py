@@ -41,8 +41,6 @@ from refold.page.output_files import OutputFile
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.processes import Schedule
-from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
-from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.explain.junit import junit_xml
 from refold.replay.index.standing import standing_text
 from refold.replay.partial.drift_report import DriftReport
@@ -179,7 +177,7 @@ def command(
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
             sources = live_of(opened, program, "live" if all_live else "recorded", live)
             way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
-            return _replay_live(opened, program, sources, junit, rules, **way)
+            return _replay_live(opened, program, sources, junit, rules, is_all=is_all, **way)
     from refold.cli.commands.check import replay_many  # noqa: PLC0415 - one log needs no processes
 
     given["programs"] = _by_name(programs, logs)
@@ -250,48 +248,9 @@ def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:
     """Print a report: no differences, or the differences and their likely cause."""
-    if report.identical:
-        entries = words.counted(report.entries, "entry", "entries")
-        runs = words.counted(report.children, "child run")
-        ran = f"tool calls executed: {report.tools_executed}"
-        output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
-        if report.ends_early:
-            records = words.counted(len(report.ends_early), "log")
-            is_root = report.log.name in report.ends_early and report.log.is_file()
-            how = f" ({standing_text(report.log)})" if is_root else ""
-            output.line(f"  {records} without an end{how}: identical up to that point")
-        for each in report.not_compared:
-            output.line((f"  not compared: {each}", "yellow"))
-        _describe_ignored(report, is_all=is_all)
-        return
-    damaged = sum(each.category == "log_damaged" for each in report.divergences)
-    if damaged:
-        output.line((f"{words.counted(damaged, 'log')} damaged", "bold red"))
-    if diverged := len(report.divergences) - damaged:
-        output.line((f"{words.counted(diverged, 'run')} diverged", "bold red"))
-    every = (f"\n{each.in_full()}" for each in report.divergences)
-    for text in every if is_all else cause_texts(report.causes, CAUSES_SHOWN):
-        output.lines(text)
-    if not is_all and (len(report.causes) > CAUSES_SHOWN or any(e.follows for e in report.causes)):
-        output.line()
-        output.line((ALL_HINT, "dim"))
-    _describe_ignored(report, is_all=is_all)
-
-
-def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
-    """Print the volatile paths without a place, and the differences that a rule ignored."""
-    for each in report.unmatched:
-        output.line((f"note: {each}", "yellow"))
-    if not report.ignored_count:
-        return
-    values = words.counted(report.ignored_count, "value")
-    output.line((f"ignored: {values} that changed", "yellow"))
-    shown = report.ignored if is_all else report.ignored[:IGNORED_SHOWN]
-    for one in shown:
-        output.lines(f"  {one}")
-    rest = report.ignored_count - len(shown)
-    if rest:
-        output.line((f"  … and {rest} more{'' if is_all else ': to list them, add --all'}", "dim"))
+    is_open = report.log.name in report.ends_early and report.log.is_file()
+    lines = report.lines(every=is_all, standing=standing_text(report.log) if is_open else "")
+    output.report(lines, "green" if report.identical else "bold red")
 
 
 def _code(report: ReplayReport) -> int:
@@ -307,6 +266,8 @@ def _replay_live(
     given: LiveOptions,
     junit: OutputFile | None,
     rules: Sequence[str],
+    *,
+    is_all: bool,
     **way: Any,
 ) -> int:
     """Run a log again with live outcomes, in the `way` that `refold.drift` takes, and report it.
@@ -321,12 +282,12 @@ def _replay_live(
         junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE
     document = report.as_json() | {"log": output.shown_path(log.given)}
-    return output.answer(document, lambda: _describe_live(report, log), code)
+    return output.answer(document, lambda: _describe_live(report, log, is_all=is_all), code)
 
 
-def _describe_live(report: DriftReport, log: OpenedLog) -> None:
+def _describe_live(report: DriftReport, log: OpenedLog, *, is_all: bool) -> None:
     """Print a report; name the tools whose calls are the same because the record answered them."""
-    output.lines(str(report))
+    output.report(report.lines(every=is_all), "green" if report.identical else "bold red")
     for options in [one.options for one in report.missing if one.options][:1]:
         output.hint(f"to let it run, add {options}")
     if report.sources.may_change:

@@ -26,7 +26,7 @@ from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.replay.what_if.explore import ORDERS
-from refold.replay.what_if.order_report import FINDINGS_SHOWN, ExploreReport
+from refold.replay.what_if.order_report import ExploreReport
 
 _OF_ORDERS: Final = ("orders", "timers", "is_all")
 
@@ -136,22 +136,10 @@ def command(
         on_order=lambda number: tried.__setitem__(0, number),
     )  # fmt: skip
     document = opened.named(report.as_json())
-    return output.answer(document, lambda: describe(report, is_all=is_all), _code(report))
-
-
-def describe(report: ExploreReport, *, is_all: bool = False) -> None:
-    """Print how many orders were tried, and what each other end takes."""
     is_clear = report.identical and report.is_exhaustive and not report.left_out()
     style = "green" if is_clear else "bold red" if report.changes else "bold yellow"
-    output.line((f"{report.where}: {report.headline()}", style))
-    for line in report.left_out():
-        output.line((f"  {line}", "yellow"))
-    for finding in report.findings[: None if is_all else FINDINGS_SHOWN]:
-        output.line()
-        output.lines(str(finding))
-    if report.rest() and not is_all:
-        output.line()
-        output.line((f"{report.rest()}: to list them, add --all", "dim"))
+    lines = report.lines(every=is_all)
+    return output.answer(document, lambda: output.report(lines, style), _code(report))
 
 
 def _code(report: ExploreReport) -> int:
