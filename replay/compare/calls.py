@@ -27,7 +27,7 @@ from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
 from refold.replay.difference.excuses import KIND_ASKED, without_volatile
 from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
-from refold.replay.index.asked_items import named
+from refold.replay.index.asked_items import call_label, named
 from refold.replay.index.kept_folds import LogFold, fold_log
 
 if TYPE_CHECKING:  # with all that reads a folder
@@ -88,17 +88,10 @@ class Call:
 
     def label(self) -> str:
         """Return the call in a few words: `search#3`, `researcher[2]`, `timer 0@2`."""
+        if self.kind != "child":
+            return call_label(self.kind, self.name, self.key)
         ordinal = parts_of(self.key)[2]
-        match self.kind:
-            case "child":
-                return f"{self.name}[{self.number}]" if self.number else f"rejected child#{ordinal}"
-            case "tool":
-                return f"{self.name}#{ordinal}"
-            case "timer":
-                return f"timer {self.key}"
-            case _:
-                words = f"{self.kind} {self.name}".strip()
-                return f"{words}#{ordinal}" if self.key else words
+        return f"{self.name}[{self.number}]" if self.number else f"rejected child#{ordinal}"
 
 
 class Calls:

@@ -17,7 +17,7 @@ from refold.replay.difference.causes import DiffCause, cause_of, causes
 from refold.replay.difference.excuses import Ignored
 from refold.replay.difference.pointer_diff import Difference, differences, differing, shown
 from refold.replay.difference.text_diff import TextChange
-from refold.replay.index.asked_items import item_of
+from refold.replay.index.asked_items import inside, item_of
 
 Category = Literal[
     "missing_call",
@@ -256,30 +256,8 @@ def _request(value: Json) -> str:
         return f"the program ends: {shown(arguments, 120)}"
     name = value.get("name") or ""
     is_told = kind in ("tool", "value")
-    text = f"{name if is_told else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
+    text = f"{name if is_told else f'{kind} {name}'.strip()}{inside(kind, arguments)}"
     return f"{text}  {value['call']}" if value.get("call") else text
-
-
-def _inside(kind: str, arguments: Json) -> str:
-    """Return a request's distinguishing values in parentheses; the JSON has all of them."""
-    if not isinstance(arguments, Mapping):
-        return ""
-    match kind:
-        case "tool":
-            return f"({', '.join(f'{key}={shown(item, 40)}' for key, item in arguments.items())})"
-        case "child":
-            return f"({shown(arguments.get('brief') or arguments.get('input'), 80)})"
-        case "model":
-            return f"({shown(arguments.get('added'), 80)})"
-        case "note":
-            return f"({shown(arguments.get('text'), 80)})"
-        case "timer":
-            length = arguments.get("length_us")
-            return f"({length / 1_000_000:g} s)" if length is not None else ""
-        case "value":
-            return f"({shown(arguments['name'], 80)})" if arguments.get("name") else ""
-        case _:
-            return f"({shown(arguments, 80)})"
 
 
 def line_of(entry: Entry, data: Json) -> str:

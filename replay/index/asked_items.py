@@ -5,12 +5,14 @@ its identity besides its call key: kind, name, arguments.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode_key
 from refold.engine.events.call_key import parts_of, scope_of
+from refold.replay.difference.pointer_diff import shown
 
 if TYPE_CHECKING:  # who only reads logs loads no loop
     from refold.engine.loop.loop import Timer
@@ -83,14 +85,39 @@ class Item:
 
     def label(self) -> str:
         """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
-        ordinal = parts_of(self.call)[2]
-        match self.kind:
-            case "timer" | "clock" | "cancel":
-                return f"{self.kind} {self.call}".strip()
-            case "tool":
-                return f"{self.name}#{ordinal}"
-            case _:
-                return f"{self.kind} {self.name}".strip() + f"#{ordinal}"
+        return call_label(self.kind, self.name, self.call)
+
+
+def call_label(kind: str, name: str, call: str) -> str:
+    """Return a request in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
+    if kind in ("timer", "clock"):
+        return f"{kind} {call}".strip()
+    ordinal = parts_of(call)[2]
+    words = name if kind == "tool" else f"{kind} {name}".strip()
+    return f"{words}#{ordinal}" if ordinal else words
+
+
+def inside(kind: str, arguments: Json) -> str:
+    """Return a request's distinguishing values in parentheses: `(query="x")`."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    match kind:
+        case "tool":
+            return f"({', '.join(f'{key}={shown(item, 40)}' for key, item in arguments.items())})"
+        case "child":
+            told = arguments.get("brief") or arguments.get("input")
+        case "model":
+            added = arguments.get("added")
+            last = added[-1] if isinstance(added, list) and added else added
+            told = (last.get("content") or last) if isinstance(last, Mapping) else last
+        case "note" | "input" | "value":
+            told = arguments.get({"note": "text", "input": "question"}.get(kind, "name"))
+        case "timer":
+            length = arguments.get("length_us")
+            return f"({length / 1_000_000:g} s)" if length is not None else ""
+        case _:
+            told = arguments
+    return f"({shown(told, 80)})" if told or kind != "value" else ""
 
 
 def is_asked(kind: str) -> bool:

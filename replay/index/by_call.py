@@ -6,7 +6,7 @@ key, and the same request in any place. This module neither executes nor compare
 Rules: CONTRACT.md §12.8, §12.10.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +27,8 @@ from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import without_volatile
-from refold.replay.difference.pointer_diff import shown
 from refold.replay.difference.volatile import without_places
-from refold.replay.index.asked_items import Item, item_of
+from refold.replay.index.asked_items import Item, inside, item_of
 from refold.replay.index.guarantee import refuse_observed, refuse_other_rules
 from refold.replay.index.run_end import end_of
 from refold.replay.index.standing import standing_text
@@ -345,24 +344,5 @@ def blank(kind: str, result: Json = None, text: str = "") -> events.Event:
 def label_of(item: Item) -> str:
     """Return a request in a few words, its scope unless that is the program itself's included."""
     where = "" if item.scope in ("", "0") else f" in {item.scope}"
-    return f"{item.label()}{where}{_inside(item)}"
-
-
-def _inside(item: Item) -> str:
-    arguments = item.arguments
-    if not isinstance(arguments, Mapping):
-        return ""
-    match item.kind:
-        case "tool":
-            text = ", ".join(f"{name}={shown(value, 32)}" for name, value in arguments.items())
-        case "child":
-            text = shown(arguments.get("brief") or arguments.get("input"), 60)
-        case "model":
-            added = arguments.get("added")
-            last = added[-1] if isinstance(added, list) and added else None
-            text = shown(last.get("content") if isinstance(last, Mapping) else added, 60)
-        case "input":
-            text = shown(arguments.get("question"), 60)
-        case _:
-            text = str(arguments.get("name", ""))
-    return f" ({text})" if text else ""
+    told = inside(item.kind, item.arguments)
+    return f"{item.label()}{where}{f' {told}' if told not in ('', '()') else ''}"

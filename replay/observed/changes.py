@@ -16,6 +16,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference import pointer_diff
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
 from refold.replay.explain.divergence import Category
+from refold.replay.index.asked_items import inside
 from refold.replay.observed.suggesting import in_any_order, suggestions
 
 _MESSAGES: Final = "/arguments/added"
@@ -224,19 +225,15 @@ def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message])
 def _call_in(messages: Sequence[Message], result: Message) -> str:
     """Return the call that a tool message answers: `get_weather(city="Oslo")`."""
     call = _answered(messages, result)
-    return call_of(str(call["name"]), call.get("arguments") or {}) if call else "of an unknown call"
+    if call is None:
+        return "of an unknown call"
+    return f"{call['name']}{inside('tool', call.get('arguments') or {})}"
 
 
 def _answered(messages: Sequence[Message], result: Message) -> dict[str, Any] | None:
     wanted = result.get("tool_call_id")
     calls = (call for message in messages for call in message.get("tool_calls") or ())
     return next((call for call in calls if call.get("id") == wanted), None)
-
-
-def call_of(tool: str, arguments: dict[str, Any]) -> str:
-    """Return a call as people write it."""
-    told = (f"{name}={pointer_diff.shown(value, 40)}" for name, value in arguments.items())
-    return f"{tool}({', '.join(told)})"
 
 
 def may_use_network(diff: Iterable[pointer_diff.Difference], request: Mapping[str, Any]) -> bool:

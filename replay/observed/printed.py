@@ -14,7 +14,7 @@ from refold.engine.encoding.canonical import Json, encode
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.volatile import VolatileRules
-from refold.replay.observed.changes import call_of
+from refold.replay.index.asked_items import inside
 from refold.replay.observed.record import ObservedRecord, RecordedTool
 from refold.replay.observed.suggesting import options_of, text_rules
 
@@ -94,4 +94,4 @@ def _result(tool: RecordedTool) -> tuple[str, str]:
     """Return the text that a call gave, empty for none, and the call."""
     found = (tool.end or {}).get("result") or ""
     text = found if isinstance(found, str) else encode(found).decode()
-    return text, call_of(tool.tool, tool.arguments)
+    return text, f"{tool.tool}{inside('tool', tool.arguments)}"

@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 
 from refold.engine.children.tree_digest import tree_digest_of
-from refold.engine.encoding.canonical import encode
 from refold.engine.events import events
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
@@ -24,6 +23,7 @@ from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.ports.ports import Question
 from refold.engine.state.folding import Fold
+from refold.replay.index.asked_items import inside
 
 
 @attrs.frozen(kw_only=True)
@@ -36,10 +36,7 @@ class Doubt:
     arguments: dict[str, Any]
 
     def __str__(self) -> str:
-        inside = ", ".join(
-            f"{name}={encode(value).decode():.60}" for name, value in self.arguments.items()
-        )
-        return f"{self.key}  {self.tool}({inside})"
+        return f"{self.key}  {self.tool}{inside('tool', self.arguments)}"
 
 
 class Standing:
