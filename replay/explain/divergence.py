@@ -85,6 +85,7 @@ class Divergence(Document):
     hidden = ("when",)
 
     category: Category
+    """What differs; `headline` says it as a sentence."""
     where: str
     """`root > researcher[2] > search#3`: names from the root down."""
     turn: int | None = None

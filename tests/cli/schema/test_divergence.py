@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.divergence import divergence_schema
 from refold.cli.schema.documents import schema
 from refold.replay.difference.pointer_diff import differences
 from refold.replay.difference.text_diff import TextChange
@@ -46,12 +45,12 @@ def test_a_divergence_as_it_is_found(tmp_path: Path) -> None:
     log = recorded(tmp_path / "a.jsonl", ("note", "one"), ("note", "two"), ("return", 1)).log
     (found,) = reexecute(log, program_of(("note", "1"), ("return", 2))).divergences
 
-    jsonschema.validate(found.as_json(), divergence_schema())
+    jsonschema.validate(found.as_json(), schema("divergence"))
 
 
 def test_every_member_is_explained() -> None:
     """Whoever builds a report of their own needs no other page."""
-    members: dict[str, Any] = divergence_schema()["properties"]
+    members: dict[str, Any] = schema("divergence")["properties"]
 
     assert all(member["description"] for member in members.values())
 

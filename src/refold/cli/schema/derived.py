@@ -7,6 +7,7 @@ below it in its class, so that what people read there and here is one.
 import ast
 import functools
 import inspect
+import re
 import textwrap
 import typing
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 HASH: Final[Schema] = {"type": "string", "pattern": "^([0-9a-f]{64})?$"}
 ANY: Final[Schema] = {}
 OBJECT: Final[Schema] = {"type": "object"}
+_HASHED: Final = re.compile(r"\bhead\Z|digest\Z")
+"""Names of members that are a hash, or empty."""
 _PLAIN: Final[dict[Any, Schema]] = {
     str: TEXT,
     Path: TEXT,
@@ -74,7 +77,8 @@ def derived(kind: type, known: Mapping[type, Schema] | None = None, /, **told: S
     plain = {**_PLAIN, **(known or {})}
     for name in names:
         hint = hints[name] if name in hints else _returned(kind, name)
-        schema = told[name] if name in told else schema_of(hint, plain, of_class)
+        own = {**plain, str: HASH} if _HASHED.search(name) else plain
+        schema = told[name] if name in told else schema_of(hint, own, of_class)
         text = {"description": texts[name]} if name in texts else {}
         members[name] = {**text, **schema}
     return record({**members, **{name: told[name] for name in told if name not in members}})

@@ -6,8 +6,8 @@ schema in `DOCUMENTS`, and a run of its command in `tests/cli/schema/test_docume
 CONTRACT.md §14.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Final, get_args
 
 from refold.cli.output import printed
 from refold.cli.output.listed import ListedRun
@@ -22,131 +22,69 @@ from refold.cli.schema.derived import (
     list_of,
     or_null,
 )
-from refold.cli.schema.divergence import DIFFERENCE, divergence_schema
 from refold.cli.schema.envelope import delegation_schema
 from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.events.outcome import Usage
-from refold.engine.log.damage import Damage
 from refold.engine.runners.recorded import Recording
-from refold.replay.audit.verify import LogReport, Verification
+from refold.replay.audit.verify import Verification
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
-from refold.replay.difference.pointer_diff import Difference
+from refold.replay.difference.pointer_diff import Difference, DifferenceKind
 from refold.replay.explain.divergence import Divergence
-from refold.replay.observed.effects import OwnCall, OwnCalls
+from refold.replay.observed.effects import OwnCalls
 from refold.replay.observed.folder import FileDifference
 from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.turns import Step, Turn
+from refold.replay.run.turns import Turn
 from refold.replay.testing.tripwire import Finding
-from refold.replay.what_if.order_report import ExploreReport, OrderFinding
-from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
+from refold.replay.what_if.order_report import ExploreReport
+from refold.replay.what_if.sensitivity import SensitivityReport
 from refold.store.push import Moved
-
-_DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
-
 
 _UNVERIFIED: Final = {"verified": {"const": False}}
 """Only where not all entries were verified now."""
-_HASHES: Final = {"head": HASH, "tree_digest": HASH}
-
-
-def _known() -> Mapping[type, Schema]:
-    """Return the schemas that many documents share and that are more exact than their classes."""
-    known: dict[type, Schema] = {Difference: DIFFERENCE, Divergence: divergence_schema()}
-    known |= {OwnCall: derived(OwnCall)}
-    return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, **_HASHES)}
+_DIFFERENCE: Final = record(
+    {"pointer": TEXT, "kind": {"enum": list(get_args(DifferenceKind))}},
+    {"before": ANY, "after": ANY},
+)
+"""It lacks the side that has nothing there."""
 
 
 def _of(kind: type, /, **told: Schema) -> Schema:
-    return derived(kind, _known(), **told)
+    return derived(kind, {Difference: _DIFFERENCE}, **told)
 
 
-def _below_itself(kind: type, name: str, /, **told: Schema) -> Schema:
-    """Return the schema of an object that holds more of its kind, as `children`."""
-    own = {"$ref": f"#/$defs/{name}"}
-    return {**own, "$defs": {name: _of(kind, children=list_of(own), **told)}}
-
-
-def _replay() -> Schema:
-    return _of(ReplayReport, findings=or_null(list_of(_of(Finding))))
-
-
-def _watched() -> Schema:
-    names = ("volatile", "volatile_texts", "unordered", "unordered_lines", "output")
-    rules = {name: list_of(TEXT) for name in names}
-    return _of(ObservedReport, rules=record({}, rules), guarantee={"const": "matched"})
-
-
-def _explore() -> Schema:
-    texts = dict.fromkeys(("kind", "name", "call", "label"), TEXT)
-    asked = record({**texts, "arguments": ANY})
-    finding = _of(OrderFinding, digest=HASH, missing=or_null(asked))
-    return _of(ExploreReport, findings=list_of(finding))
+def _sensitivity() -> Schema:
+    return _of(SensitivityReport, unneeded=COUNT)  # how many, instead of each
 
 
 def _turn() -> Schema:
     who = dict.fromkeys(("agent", "scope", "log"), TEXT)
-    interval = list_of(or_null(COUNT))
-    known = {**_known(), Step: derived(Step, interval=interval)}
     own = {"messages": list_of(OBJECT), "answer": or_null(OBJECT)}
-    return record({**who, "turns": COUNT, "turn": derived(Turn, known, interval=interval, **own)})
-
-
-def _sensitivity() -> Schema:
-    verdicts = ["nothing", "steers", "shows", "steers and shows", "not altered"]
-    kinds = ["tool", "model", "child", "input", "value"]
-    call = _of(CallSensitivity, kind={"enum": kinds}, verdict={"enum": verdicts})
-    return _of(SensitivityReport, calls=list_of(call), unneeded=COUNT)
+    return record({**who, "turns": COUNT, "turn": _of(Turn, **own)})
 
 
 def _show() -> Schema:
-    hows = ["", "handoff", "header", "delegation", "prompt", "continues", "result", "observed"]
-    tree = _below_itself(
-        RunNode,
-        "run",
-        artifacts=list_of(record({"kind": TEXT, "name": TEXT})),
-        head=HASH,
-        guarantee={"enum": ["", "matched"]},
-        how={"enum": hows},
-    )
-    run = tree["$defs"]["run"]
+    own = {"$ref": "#/$defs/run"}
+    artifact = record({"kind": TEXT, "name": TEXT})
+    run = _of(RunNode, artifacts=list_of(artifact), children=list_of(own))
     spent = record(
         {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)},
         {"untold": COUNT},
     )
     counts = (
-        "runs",
-        "subagents",
-        "completed",
-        "failed",
-        "tools",
-        "tools_failed",
-        "requests",
-        "notable",
-    )
+        "runs", "subagents", "completed", "failed", "tools", "tools_failed", "requests", "notable",
+    )  # fmt: skip
     told = {
         **dict.fromkeys(counts, COUNT),
-        "statuses": OBJECT,
-        "unseen": OBJECT,
-        "requests_failed": OBJECT,
-        "own": spent,
-        "all": spent,
+        **dict.fromkeys(("statuses", "unseen", "requests_failed"), OBJECT),
+        **dict.fromkeys(("own", "all"), spent),
     }
-    return {
-        **run,
-        "properties": {
-            **run["properties"],
-            "totals": record(told),
-            "tree_digest": HASH,
-            **_UNVERIFIED,
-            "priced_now": record({"answers": COUNT, "prices": TEXT}),
-        },
-        "required": [*run["required"], "totals", "tree_digest"],
-        "$defs": tree["$defs"],
-    }
+    priced = {"priced_now": record({"answers": COUNT, "prices": TEXT})}
+    whole = {**run["properties"], "totals": record(told), "tree_digest": HASH}
+    return record(whole, _UNVERIFIED | priced) | {"$defs": {"run": run}}
 
 
 _GUARANTEE: Final = {"guarantee": {"const": "matched"}}
@@ -159,14 +97,11 @@ def _perhaps_matched(schema: Schema, **more: Schema) -> Schema:
 
 def _state() -> Schema:
     needed = ["state_version", "status", "entries", "open", "tools", "children"]
-    state = {**OBJECT, "required": needed}
-    return _perhaps_matched(
-        _of(printed.PrintedState, digest=HASH, recorded_digest=or_null(HASH), state=state)
-    )
+    return _perhaps_matched(_of(printed.PrintedState, state={**OBJECT, "required": needed}))
 
 
 def _states() -> Schema:
-    return _perhaps_matched(_of(printed.PrintedStates, before_digest=HASH, after_digest=HASH))
+    return _perhaps_matched(_of(printed.PrintedStates))
 
 
 def _why() -> Schema:
@@ -175,9 +110,8 @@ def _why() -> Schema:
 
 def _diff() -> Schema:
     spent = record({"models": list_of(TEXT), "usage": _of(Usage), "own_usage": _of(Usage)})
-    matched: Schema = {"enum": ["", "matched"]}
     files = list_of(_of(FileDifference))
-    return _of(LogDiff, guarantee=matched, spent=record({"a": spent, "b": spent}), files=files)
+    return _of(LogDiff, spent=record({"a": spent, "b": spent}), files=files)
 
 
 def _ls() -> Schema:
@@ -191,7 +125,7 @@ def _verify() -> Schema:
     """Return the schema of `verify`, with what some of its options add."""
     tree = _of(Verification)
     more = {
-        "salvaged": _of(printed.SalvagedLog, head=HASH),
+        "salvaged": _of(printed.SalvagedLog),
         "expected_heads": list_of(record({"log": TEXT, "expected": TEXT})),
     }
     return {**tree, "properties": {**tree["properties"], **more}}
@@ -212,11 +146,7 @@ def _export() -> Schema:
     return record(place, {**counts, "runs": runs})
 
 
-def _run() -> Schema:
-    return _of(Recording, data_digest=HASH, **_HASHES)
-
-
-DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
+DOCUMENTS: Final[dict[str, tuple[str, type | Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
     "sign": (
         "refold sign --json",
@@ -224,21 +154,24 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
             {"key": TEXT, "signed": list_of(record({"log": TEXT, "entries": COUNT, "head": HASH}))}
         ),
     ),
-    "divergence": ("one divergence, as refold replay prints it", divergence_schema),
-    "replay": ("refold replay LOG --json", _replay),
-    "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
+    "divergence": ("one divergence, as refold replay prints it", Divergence),
+    "replay": (
+        "refold replay LOG --json",
+        lambda: _of(ReplayReport, findings=or_null(list_of(_of(Finding)))),
+    ),
+    "replay-command": ("refold replay LOG --json -- COMMAND", ObservedReport),
     "effects": (
         "refold show LOG --effects --json",
         lambda: _of(OwnCalls, log=TEXT, programs=list_of(TEXT)),
     ),
-    "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
-    "replay-live": ("refold replay --live --json", lambda: _of(DriftReport)),
-    "fork": ("refold fork --json", lambda: _of(printed.PrintedFork)),
+    "replays": ("refold replay DIR --json: several logs", BulkReport),
+    "replay-live": ("refold replay --live --json", DriftReport),
+    "fork": ("refold fork --json", printed.PrintedFork),
     "resume-command": (
         "refold resume LOG --json -- COMMAND, refold fork LOG --again AGENT --json -- COMMAND",
-        lambda: _of(printed.PrintedResume),
+        printed.PrintedResume,
     ),
-    "explore": ("refold explore --json", _explore),
+    "explore": ("refold explore --json", ExploreReport),
     "explore-results": ("refold explore --results --json", _sensitivity),
     "explore-command": (
         "refold explore LOG --json -- COMMAND",
@@ -250,13 +183,13 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "event": ("one line of a log; refold show --entry N", entry_schema),
     "diff": ("refold diff --json", _diff),
     "state": ("refold show --at N --json", _state),
-    "files": ("refold files --json", lambda: _of(printed.PrintedFiles, digest=HASH)),
+    "files": ("refold files --json", printed.PrintedFiles),
     "state-diff": ("refold show --at N --to M --json", _states),
     "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
     "store": (
         "refold push --json, refold pull --json, refold ls URL --json",
-        lambda: record({"store": TEXT, "runs": list_of(_of(Moved, head=HASH))}),
+        lambda: record({"store": TEXT, "runs": list_of(_of(Moved))}),
     ),
     "rm": (
         "refold rm --json",
@@ -267,19 +200,16 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         lambda: record({"runs": list_of(_of(printed.ComparedRun))}),
     ),
     "export": ("refold export --json", _export),
-    "run": (
-        "refold run --json, refold resume --json",
-        _run,
-    ),
+    "run": ("refold run --json, refold resume --json", Recording),
     "open-ends": (
         "refold resume --list --json: open questions and doubts",
-        lambda: _of(printed.PrintedEnds),
+        printed.PrintedEnds,
     ),
-    "agents": ("refold run DIR --dry-run --json", lambda: _of(printed.CheckedAgents)),
+    "agents": ("refold run DIR --dry-run --json", printed.CheckedAgents),
     "delegation": ("the request to a subprocess child, and its reply", delegation_schema),
-    "demo": ("refold demo --json", lambda: _of(printed.PrintedDemo)),
+    "demo": ("refold demo --json", printed.PrintedDemo),
 }
-"""By name: the described document, and the maker of the schema."""
+"""By name: the described document, and its class or the maker of its schema."""
 
 
 def schema(name: str) -> Schema:
@@ -288,7 +218,8 @@ def schema(name: str) -> Schema:
     Raises:
         KeyError: no schema has that name.
     """
-    title, make = DOCUMENTS[name]
+    title, made = DOCUMENTS[name]
+    whole = _of(made) if isinstance(made, type) else made()
     return plain(
-        {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **make()}
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **whole}
     )

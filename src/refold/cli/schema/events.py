@@ -95,8 +95,9 @@ def schema_of(hint: Any, known: Mapping[Any, Schema], of_class: Callable[[type],
     if origin in (types.UnionType, typing.Union):
         return {"anyOf": [below(each) for each in of]}
     if origin in (tuple, list):
-        items = {"type": "array", "items": below(of[0])}
         is_fixed = origin is tuple and of[-1] is not ...
+        each = {"anyOf": [below(one) for one in dict.fromkeys(of)]} if is_fixed else below(of[0])
+        items = {"type": "array", "items": each}
         return {**items, "minItems": len(of), "maxItems": len(of)} if is_fixed else items
     if origin in (dict, Mapping):
         named = {} if of[1] is Any else {"additionalProperties": below(of[1])}
