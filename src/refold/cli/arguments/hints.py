@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from refold.cli.arguments.loading import load_tools, models_by_name, tools_beside
+from refold.cli.arguments.loading import models_by_name, run_tools
 from refold.cli.arguments.logs import first_entry, started
 from refold.cli.output import output
 from refold.engine.ports.programs import names_shipped, program_place
@@ -47,8 +47,7 @@ def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = Tr
     if given.program is None and not names_shipped(run):
         given = attrs.evolve(given, program=program_place(run.program))
     elif given.program is not None and is_live:
-        tools = (*load_tools(given.tools), *tools_beside(given.program, run))
-        known = {tool.name for tool in tools}
+        known = {tool.name for tool in run_tools(given.program, run, given.tools)}
         left = [f"FILE.py:{name}" for offer in run.tools if (name := offer["name"]) not in known]
         given = attrs.evolve(given, tools=",".join([*filter(None, [given.tools]), *left]))
     elif is_live and given.agent is None and not given.tools:

@@ -18,8 +18,7 @@ from refold.cli.arguments.loading import (
     import_from_here,
     load_model,
     load_session,
-    load_tools,
-    tools_beside,
+    run_tools,
     tools_option,
 )
 from refold.cli.arguments.logs import (
@@ -38,8 +37,6 @@ from refold.engine.errors import ForkRefused, UsageError
 from refold.engine.log.names import tree
 from refold.engine.ports.people import check_result
 from refold.engine.ports.ports import Model, SessionPort, Tool
-from refold.engine.ports.programs import names_shipped
-from refold.programs.shipped import tools_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import MODES, SourceMode, Sources, unasked
 
@@ -137,10 +134,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     refuse_damaged(log)
     modes = live.modes()
     import_from_here(program)
-    own = tools_of(run.program) if program is None and names_shipped(run) else ()
-    given = load_tools(live.tools)
-    beside = tools_beside(program, run, {tool.name for tool in given})
-    known = {tool.name: tool for tool in (*own, *beside, *given)}
+    known = {tool.name: tool for tool in run_tools(program, run, live.tools)}
     _check_names(log, known, modes.keys() - {*_KINDS})
     mode, asked = _models(live, log, modes.get("model"))
     default = "live" if live.is_live else default

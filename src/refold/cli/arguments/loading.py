@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,7 +20,14 @@ from refold.cli.arguments.paths import UserPath
 from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Model, Tool
-from refold.engine.ports.programs import load, load_program, program_name, reference_from
+from refold.engine.ports.programs import (
+    load,
+    load_program,
+    names_shipped,
+    program_name,
+    reference_from,
+)
+from refold.programs.shipped import tools_of
 
 if TYPE_CHECKING:
     from refold.engine.session import Session
@@ -96,27 +103,35 @@ def is_plain(given: Sequence[str]) -> bool:
     return len(given) == 1 and not _PROGRAM.fullmatch(given[0])
 
 
-def tools_beside(
-    program: str | None, run: RunStarted, given: Collection[str] = (), *, only_marked: bool = False
+def run_tools(
+    program: str | None,
+    run: RunStarted,
+    given: str,
+    *,
+    root: Path = Path(),
+    only_marked: bool = False,
 ) -> tuple[Tool, ...]:
-    """Return the tools of the run that the module of its program has.
+    """Return the tools for a recorded run: its program's own, and those that `--tools` names.
 
-    Without those that are `given`: a command that names them has each once. With `only_marked`,
-    functions are left out that are not marked as tools: one may only have the name of a tool.
+    A program's own are those that Refold ships with it, over the folder `root`, or those in its
+    module. With `only_marked`, functions are left out that are not marked as tools: one may only
+    have the name of a tool.
     """
+    beside = _tools_beside(program, run, only_marked=only_marked) if program is not None else ()
+    shipped = tools_of(run.program, root) if program is None and names_shipped(run) else ()
+    return tuple({tool.name: tool for tool in (*shipped, *beside, *load_tools(given))}.values())
+
+
+def _tools_beside(program: str, run: RunStarted, *, only_marked: bool) -> Iterator[Tool]:
+    """Yield the tools of the run that the module of its program has."""
     from refold.tools.contract.tool_types import as_tool, is_tool  # noqa: PLC0415 - imports the tools
 
-    if program is None or not run.tools:
-        return ()
     offered = {offer["name"] for offer in run.tools}
-    found: dict[str, Tool] = {}
-    for name, thing in getattr(load_program(program), "__globals__", {}).items():
+    things = getattr(load_program(program), "__globals__", {}) if offered else {}
+    for name, thing in things.items():
         is_plain = not only_marked and inspect.isfunction(thing) and name in offered
-        if is_tool(thing) or is_plain:
-            tool = as_tool(thing)
-            if tool.name in offered and tool.name not in given:
-                found[tool.name] = tool
-    return tuple(found.values())
+        if (is_tool(thing) or is_plain) and (tool := as_tool(thing)).name in offered:
+            yield tool
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

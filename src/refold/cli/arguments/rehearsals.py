@@ -11,24 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refold.api import reexecute
-from refold.cli.arguments.loading import (
-    import_from_here,
-    load_session,
-    load_tools,
-    tools_beside,
-)
-from refold.cli.arguments.logs import (
-    OpenedLog,
-    opened_log,
-    program_started,
-    refuse_damaged,
-    started,
-)
+from refold.cli.arguments.loading import import_from_here, load_session, run_tools
+from refold.cli.arguments.logs import OpenedLog, opened_log, program_started, refuse_damaged
 from refold.cli.output import output
 from refold.engine.events.events import RunStarted
-from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import names_shipped, program_needed
-from refold.programs.shipped import tools_of
 from refold.replay.reexecute.report import ReplayReport
 
 Report = TypeVar("Report")
@@ -55,18 +42,10 @@ def rehearsed(
     with opened_log(log) as opened:
         run = run_of(opened, program)
         refuse_damaged(opened)
-        named = load_tools(tools)
         made = load_session(tools, program, opened.path)
         with dropped_prints(), output.progress(said):
-            given = with_own(program, run, named)
+            given = run_tools(program, run, tools, only_marked=True)
             return rehearse(opened.path, program, tools=given, session=made, **options), opened
-
-
-def with_own(program: str | None, run: RunStarted, given: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return tools, after a shipped program's own, or those in the module of the named program."""
-    beside = tools_beside(program, run, only_marked=True)
-    own = beside if program is not None else tools_of(run.program)
-    return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
 def run_of(log: OpenedLog, program: str | None) -> RunStarted:
@@ -95,13 +74,11 @@ def replayed(
     Raises:
         ProgramNotFound: Refold does not ship it, and none was named.
     """
-    run = started(log.path)
-    if program is None and not names_shipped(run):
-        raise program_needed(run.program)
+    run = run_of(log, program)
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
         made = load_session(tools, program, log.path)
-        given = with_own(program, run, load_tools(tools))
+        given = run_tools(program, run, tools, only_marked=True)
         return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 

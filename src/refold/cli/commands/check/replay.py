@@ -30,7 +30,7 @@ from refold.cli.arguments.logs import (
     started,
 )
 from refold.cli.arguments.outputs import output_option
-from refold.cli.arguments.rehearsals import replayed, run_of
+from refold.cli.arguments.rehearsals import replayed
 from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, MISSING
@@ -194,7 +194,6 @@ def _replay_one(
     tripwire: bool,
 ) -> int:
     """Re-execute one log in this process, and report in full."""
-    run_of(log, program)
 
     def again() -> ReplayReport:
         return replayed(log, program, **given)

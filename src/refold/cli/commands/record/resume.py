@@ -32,7 +32,7 @@ from refold.cli.arguments.loading import (
     models_by_name,
     program_option,
     root_option,
-    tools_beside,
+    run_tools,
     tools_option,
 )
 from refold.cli.arguments.logs import (
@@ -65,7 +65,6 @@ from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped, program_needed
 from refold.engine.recording.bookends import scripts_in
 from refold.engine.runners.recorded import Recording
-from refold.programs.shipped import tools_of
 from refold.proxy.http.turns import OnMiss
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.partial.sources import unasked
@@ -299,20 +298,18 @@ def _once(log: Path, given: Given, decisions: Decisions, answers: dict[str, Any]
 
 def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
     """Return the tools of a run: a shipped program's or the agent file's, and others."""
-    own, shipped = load_tools(given.tools), tuple[Tool, ...]()
-    if given.program is None and start.program != "agent":
-        shipped = tools_of(start.program, given.root)
-    elif given.program is None:
-        from refold.tools.configuration import prepared_run as configured  # noqa: PLC0415 - imports the tools
+    if given.program is not None or start.program != "agent":
+        return run_tools(given.program, start, given.tools, root=given.root)
+    from refold.tools.configuration import prepared_run as configured  # noqa: PLC0415 - imports the tools
 
-        if given.agent is None:
-            shipped = configured.tools_offered(start.tools, given.root)
-        else:
-            task = start.input.get("task", "") if isinstance(start.input, dict) else ""
-            how: dict[str, Any] = {"root": given.root, "config": _project(given), "own": own}
-            _, shipped, _ = configured.prepare_run(given.agent, task=str(task), **how)
-    beside = tools_beside(given.program, start, {tool.name for tool in own})
-    return tuple({tool.name: tool for tool in (*shipped, *beside, *own)}.values())
+    own = load_tools(given.tools)
+    if given.agent is None:
+        shipped = configured.tools_offered(start.tools, given.root)
+    else:
+        task = start.input.get("task", "") if isinstance(start.input, dict) else ""
+        how: dict[str, Any] = {"root": given.root, "config": _project(given), "own": own}
+        _, shipped, _ = configured.prepare_run(given.agent, task=str(task), **how)
+    return tuple({tool.name: tool for tool in (*shipped, *own)}.values())
 
 
 def _project(given: Given) -> Any:
