@@ -96,10 +96,10 @@ class Cause(Document):
 
 
 @attrs.frozen
-class Causes:
+class Causes(Document):
     """What led to an entry."""
 
-    first: tuple[Cause, ...]
+    causes: tuple[Cause, ...]
     """That entry, and what led to it; of a long chain those that are nearest."""
     count: int
     """How many there are in all."""
@@ -121,7 +121,7 @@ def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cau
         LogMissing: the log does not exist.
         LogDamaged: an entry up to there does not verify.
     """
-    return causes(log, seq, every=every, most=None).first
+    return causes(log, seq, every=every, most=None).causes
 
 
 @holding()

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from refold.engine.children.tree_digest import tree_digest_of
+from refold.engine.encoding.document import Document
 from refold.engine.events import events
 from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
@@ -147,8 +148,10 @@ class Standing:
 
 
 @attrs.frozen(kw_only=True)
-class OpenEnds:
+class OpenEnds(Document):
     """The questions and doubts that people must decide before a run can continue."""
+
+    hidden = ("unfinished",)
 
     questions: tuple[Question, ...]
     doubts: tuple[Doubt, ...]

@@ -11,10 +11,7 @@ import attrs
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
 from refold.engine.events.outcome import Fault
-from refold.engine.ports.ports import Question
-from refold.replay.audit.why import Cause
 from refold.replay.difference.pointer_diff import Difference
-from refold.replay.resume.open_ends import Doubt
 
 
 @attrs.frozen(kw_only=True)
@@ -109,17 +106,6 @@ class PrintedStates(Document):
 
 
 @attrs.frozen(kw_only=True)
-class PrintedCauses(Document):
-    """An entry with what led to it: `refold why`."""
-
-    log: str
-    entry: int
-    causes: tuple[Cause, ...]
-    count: int
-    """How many there are in all."""
-
-
-@attrs.frozen(kw_only=True)
 class SalvagedLog(Document):
     """A new log with the valid entries of another: `refold verify --salvage`."""
 
@@ -211,12 +197,3 @@ class ComparedRun(Document):
     """Files of its folder that differ at the end from those of the first run."""
     gaps: tuple[str, ...]
     """Logs, large texts and contents of files that could not be read: it is without them."""
-
-
-@attrs.frozen(kw_only=True)
-class PrintedEnds(Document):
-    """Questions and doubts that wait for people: `refold resume --list`."""
-
-    log: str
-    questions: tuple[Question, ...]
-    doubts: tuple[Doubt, ...]

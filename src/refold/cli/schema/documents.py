@@ -27,6 +27,7 @@ from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.events.outcome import Usage
 from refold.engine.runners.recorded import Recording
 from refold.replay.audit.verify import Verification
+from refold.replay.audit.why import Causes
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.pointer_diff import Difference, DifferenceKind
@@ -36,6 +37,7 @@ from refold.replay.observed.folder import FileDifference
 from refold.replay.observed.report import FailedAnswer, ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
+from refold.replay.resume.open_ends import OpenEnds
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.turns import Turn
 from refold.replay.testing.tripwire import Finding
@@ -105,7 +107,7 @@ def _states() -> Schema:
 
 
 def _why() -> Schema:
-    return _perhaps_matched(_of(printed.PrintedCauses), **_UNVERIFIED)
+    return _perhaps_matched(_of(Causes, log=TEXT, entry=COUNT), **_UNVERIFIED)
 
 
 def _diff() -> Schema:
@@ -203,7 +205,7 @@ DOCUMENTS: Final[dict[str, tuple[str, type | Callable[[], Schema]]]] = {
     "run": ("refold run --json, refold resume --json", Recording),
     "open-ends": (
         "refold resume --list --json: open questions and doubts",
-        printed.PrintedEnds,
+        lambda: _of(OpenEnds, log=TEXT),
     ),
     "agents": ("refold run DIR --dry-run --json", printed.CheckedAgents),
     "delegation": ("the request to a subprocess child, and its reply", delegation_schema),

@@ -2,9 +2,8 @@
 
 from collections import deque
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import attrs
 import click
 
 from refold.cli.arguments.logs import (
@@ -20,8 +19,8 @@ from refold.cli.arguments.logs import (
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
+from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import HelpPage
-from refold.cli.output.printed import PrintedCauses
 from refold.engine.log.reader import read_entries
 from refold.replay.audit.why import Cause, causes
 
@@ -71,25 +70,19 @@ def command(*, log: Path, entry: str, every: bool) -> int:
             started(opened.path)  # a file without a first entry has no causes
             most = None if every else output.LINES_MAX
             found = causes(opened.path, _number(opened, entry), every=every, most=most)
-        shown = [opened.shown(cause.log) for cause in found.first]
-        guarantee: dict[str, Any] = {**guarantee_of(opened.path)}
-        guarantee |= {"verified": False} if kept.skipped else {}
-        placed = zip(found.first, shown, strict=True)
-        document = PrintedCauses(
-            log=output.shown_path(log),
-            entry=found.first[0].seq,
-            causes=tuple(attrs.evolve(cause, log=name) for cause, name in placed),
-            count=found.count,
-        )
-
-        def describe() -> None:
-            with output.at_most(most, "link", found.count - len(found.first)):
-                _describe(found.first, shown, every=every)
-            print_guarantee(guarantee_of(opened.path))
-            if found.first[0].kind == "run.finished" and found.count == 1:
-                _point_to_answer(opened.path, log)
-
-        return output.answer(document.as_json() | guarantee, describe)
+        if output.is_json():
+            document = opened.named(found.as_json(), "causes")
+            document |= {"log": output.shown_path(log), "entry": found.causes[0].seq}
+            document |= guarantee_of(opened.path) | ({"verified": False} if kept.skipped else {})
+            output.document(document)
+            return FINE
+        shown = [opened.shown(cause.log) for cause in found.causes]
+        with output.at_most(most, "link", found.count - len(found.causes)):
+            _describe(found.causes, shown, every=every)
+        print_guarantee(guarantee_of(opened.path))
+        if found.causes[0].kind == "run.finished" and found.count == 1:
+            _point_to_answer(opened.path, log)
+    return FINE
 
 
 def _point_to_answer(path: Path, log: Path) -> None:

@@ -46,7 +46,6 @@ from refold.cli.arguments.logs import (
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
-from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import answer
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import (
@@ -236,7 +235,7 @@ def _continued(log: Path, given: Given, decisions: Decisions) -> int:
     except InDoubt:
         ends = open_ends(log)
         return output.answer(
-            _printed(log, ends), lambda: _in_doubt(log, given, decisions, ends), USAGE
+            _document(log, ends), lambda: _in_doubt(log, given, decisions, ends), USAGE
         )
     again = next_line("resume", log, given) if recording.questions else ""
     return answer(recording, again=again)
@@ -374,7 +373,7 @@ def _listed(log: Path, given: Given) -> int:
         raise _ended(log, given)
     import_from_here(given.program)
     ends, again = open_ends(log), next_line("resume", log, given)
-    return output.answer(_printed(log, ends), lambda: describe_ends(ends, again))
+    return output.answer(_document(log, ends), lambda: describe_ends(ends, again))
 
 
 def _in_doubt(log: Path, given: Given, decisions: Decisions, ends: OpenEnds) -> None:
@@ -405,5 +404,5 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         output.hint(command)
 
 
-def _printed(log: Path, ends: OpenEnds) -> PrintedEnds:
-    return PrintedEnds(log=output.shown_path(log), questions=ends.questions, doubts=ends.doubts)
+def _document(log: Path, ends: OpenEnds) -> dict[str, Any]:
+    return {"log": output.shown_path(log), **ends.as_json()}
