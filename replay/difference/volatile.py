@@ -6,7 +6,7 @@ is volatile here if and only if it is there. `meta` is never compared, so it nee
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -93,9 +93,11 @@ def unplaced(message: str, code: str = "") -> str:
     return _PLACE.sub(r"\1", message) if code in _PLACED else message
 
 
-def without_places(data: dict[str, Any]) -> dict[str, Any]:
-    """Return an end or a result with its error's message `unplaced`; `data` itself without one."""
+def without_places(
+    data: dict[str, Any], cleaned: Callable[[str, str], str] = unplaced
+) -> dict[str, Any]:
+    """Return an end or a result with its error's message `cleaned`; `data` itself without one."""
     error = data.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return data
-    return data | {"error": error | {"message": unplaced(error["message"], error.get("code", ""))}}
+    return data | {"error": error | {"message": cleaned(error["message"], error.get("code", ""))}}

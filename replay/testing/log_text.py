@@ -15,7 +15,7 @@ from refold.engine.encoding.canonical import Json, encode, encode_key
 from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
-from refold.replay.difference.volatile import is_volatile, stable, without_rest
+from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.tree_text import printable, scrubbed
@@ -88,22 +88,13 @@ def _shown(entry: Entry, log: Path, declared: Declared, limits: dict[str, Any]) 
             asked: dict[str, Json] = {"model": data["model"]}
             return asked | {"added": data["added"], "parameters": data["parameters"]}
         case "run.finished":
-            return _without_digests(_scrubbed(data))
-        case "tool.returned" | "model.answered" | "child.finished":
-            return _scrubbed(data)
+            return _without_digests(without_places(data, scrubbed))
+        case "tool.returned" | "model.answered":
+            return without_places(data, scrubbed)
+        case "child.finished":
+            return data | {"outcome": without_places(data["outcome"], scrubbed)}
         case _:
             return data
-
-
-def _scrubbed(data: dict[str, Any]) -> dict[str, Any]:
-    """Take out of an error's message what `scrubbed` takes out."""
-    outcome = data.get("outcome")
-    if isinstance(outcome, dict):
-        return data | {"outcome": _scrubbed(outcome)}
-    error = data.get("error")
-    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
-        return data
-    return data | {"error": error | {"message": scrubbed(error["message"], error.get("code", ""))}}
 
 
 def _without_digests(data: dict[str, Any]) -> dict[str, Any]:
