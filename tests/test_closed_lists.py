@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any, Final, Literal, get_args, get_origin
 
 PARTIAL: Final = {
-    "refold.page.other_forms._TIMED": "a turn has the time of its request; the others take none",
     "refold.engine.observed.links._INFERRED": "the others show who called whom",
     "refold.proxy.copies.current._FILES": "the others are no files",
     "refold.cli.commands.inspect.export._TIMES": "heads and reports of replays are no exports",

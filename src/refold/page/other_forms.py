@@ -11,7 +11,7 @@ from refold.engine.events.outcome import Usage
 from refold.replay.run.amounts import tokens
 from refold.replay.run.tree_text import printable
 
-_TIMED: Final = ("tool", "child", "input", "timer", "aside")
+_TIMED: Final = ("model", "tool", "child", "input", "timer", "aside")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
 _TOKENS: Final = ("input_tokens", "output_tokens", "untold")
 _TEXT_MAX: Final = 300
@@ -48,20 +48,11 @@ def trace_events(document: dict[str, Any]) -> dict[str, Any]:
 def _bars(agent: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield what took time: entry, kind, name, start, end, status, and what else is known."""
     for turn in agent["turns"]:
-        if turn["n"]:
-            more = {"spent": turn["spent"]}
-            yield [
-                turn["entries"][0],
-                "model",
-                turn["model"],
-                *turn["interval"],
-                turn["status"],
-                more,
-            ]
-        for step in turn["steps"]:
-            if step["kind"] in _TIMED:
-                name, status = step["name"], step["status"]
-                yield [step["entries"][0], step["kind"], name, *step["interval"], status, {}]
+        own = [("model", turn["model"], turn, {"spent": turn["spent"]})] if turn["n"] else []
+        steps = [(each["kind"], each["name"], each, dict[str, Any]()) for each in turn["steps"]]
+        for kind, name, one, more in (*own, *steps):
+            if kind in _TIMED:
+                yield [one["entries"][0], kind, name, *one["interval"], one["status"], more]
 
 
 def summary(document: dict[str, Any]) -> str:
