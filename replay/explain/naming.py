@@ -64,7 +64,8 @@ def named(explorer: Explorer, known: Collection[str]) -> Named:
 
     `known` are the scopes that had a line before the first difference.
     """
-    steps = aligned_scopes(explorer.recorded_items, explorer.asked_items, known.__contains__)
+    asked = [item for item in explorer.asked_items if item not in explorer.cut_off]
+    steps = aligned_scopes(explorer.recorded_items, asked, known.__contains__)
     if explorer.is_cut:
         steps = _reached(steps)
     found = _in_order(_names(steps, has_ended=explorer.first.has_ended), explorer)
@@ -220,9 +221,10 @@ def _sleep(case: _Case) -> Answer | None:
     scopes = {item.scope for item in explorer.recorded_items if item.kind == "timer"}
     news = {one.now.call for one in case.found if one.now is not None}
     told = {item.call for item in explorer.asked_items if item.kind == "timer"} - news
+    cut_off = {item.call for item in explorer.cut_off}
     is_world, place = entry.kind == "timer.fired", scope_of(entry.call)
     for scope, key in explorer.sleeping.items():
-        if not _is_within(place, scope):
+        if key in cut_off or not _is_within(place, scope):
             continue  # what waits in a task beside it keeps nobody from asking
         if key in told and scope not in scopes:
             continue  # it is a recorded one, of a task that had another place
@@ -317,6 +319,8 @@ def _earlier(case: _Case) -> Answer | None:
 
 
 def _await(case: _Case) -> Answer | None:
+    if case.mismatch.has_ended and not case.mismatch.event_kind:
+        return "unconsumed", None, []
     is_given = case.mismatch.event_kind and case.explorer.first_given > _asked_before(case)
     return None if is_given else ("unrecorded_await", None, [])
 
@@ -356,8 +360,8 @@ RULES: Final = (
          "current request is the difference."),
     Rule("twin", _twin, "Of two equal requests, one of them new, the first is the new one."),
     Rule("earlier", _earlier, "A new request that was made before the recorded one comes first."),
-    Rule("await", _await, "A program that waits, or asks before it is given anything, is "
-         "`unrecorded_await`."),
+    Rule("await", _await, "A program that ends while the recorded run waits is `unconsumed`. One "
+         "that waits, or asks before it is given anything, is `unrecorded_await`."),
     Rule("order", lambda _case: ("reordered", None, []), "Anything else is `reordered`."),
 )  # fmt: skip
 """The first rule with an answer decides."""

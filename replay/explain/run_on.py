@@ -7,6 +7,7 @@ here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 """
 
 import asyncio
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Callable
@@ -96,7 +97,8 @@ class Explorer(World):
         self._other_name: set[str] = set()
         """Calls that are answered with what came of a call of another name."""
         self._unplaced: set[str] = set()
-        """Those answered with what came of another call elsewhere: they are answered at once."""
+        """Those answered with what came of another call elsewhere, and those that only have the
+        place of one that was cancelled: they are answered at once."""
         self._first_unused = 0
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = events.ClockRead(0, 0)
@@ -205,7 +207,9 @@ class Explorer(World):
             self._served[item.call] = match
             if match.name != item.name:
                 self._other_name.add(item.call)
-            if match.call != item.call and match.key != item.key:
+            is_unlike = match.name != item.name and match.key[2] != item.key[2]
+            is_new = match.call != item.call or (is_unlike and match.call in self._given_up)
+            if match.key != item.key and is_new:
                 self._unplaced.add(item.call)
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - the port's
@@ -231,6 +235,21 @@ class Explorer(World):
     def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
         """Expect markers in the record, as before."""
         self._excuses.expect_markers()
+
+    @functools.cached_property
+    def cut_off(self) -> frozenset[Item]:
+        """The timers that may be recorded ones, of a run that was stopped while they ran.
+
+        A log has no line of a timer that did not fire, so each is the last request of its scope.
+        """
+        status = self.finish.data.get("status") if self.finish is not None else "cancelled"
+        if status not in ("timed_out", "cancelled"):
+            return frozenset()
+        last = {item.scope: item for item in self.asked_items if item.call}
+        fired = {item.key for item in self.recorded_items if item.kind == "timer"}
+        return frozenset(
+            item for item in last.values() if item.kind == "timer" and item.key not in fired
+        )
 
     @property
     def emitted(self) -> Item | None:
@@ -326,8 +345,8 @@ class Explorer(World):
         return 1 << 62
 
     def _was_given_up(self, call: str) -> bool:
-        """Return whether the record cancelled the request at this call's place."""
-        return call in self._given_up and self._recorded_call(call) == call
+        """Return whether the record cancelled the request."""
+        return call not in self._unplaced and self._recorded_call(call) in self._given_up
 
     def _recorded_call(self, call: str) -> str:
         match = self._served.get(call)

@@ -358,6 +358,8 @@ class Comparison:
         explorer = self.replayed.explorer
         if explorer is None or explorer.finish is None or explorer.is_cut or self.end is None:
             return
+        if explorer.cut_off:
+            return  # where it was stopped, it would have slept
         event = self.replayed.cursor.event(explorer.finish)
         code = (self.end.get("error") or {}).get("code")
         if not isinstance(event, RunFinished) or first.has_ended or code in _OF_RUNNING_ON:

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import functools
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 
 from refold.engine.errors import ToolError, ToolUnknown
+from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
@@ -880,3 +882,56 @@ def test_a_recorded_time_limit_is_no_sleep_of_the_same_number(tmp_path: Path) ->
 
     assert (found.category, found.call) == ("kind_changed", "0@1")
     assert (found.recorded or {})["call"] == "0#1"
+
+
+async def called_in_time(run: Run, _input: object, *, before: bool, q: str = "b") -> None:
+    """Wait within a limit for a call that does not come, and perhaps for another before."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            if before:
+                await run.tool("search", q="new")
+            await run.tool("lasting", q=q)
+    await run.tool("search", q="after")
+
+
+@pytest.mark.parametrize(
+    ("edit", "category"), [({"before": True}, "extra_call"), ({"q": "x"}, "args_changed")]
+)
+def test_a_call_before_one_that_was_cancelled_is_a_new_one(
+    tmp_path: Path, edit: dict[str, Any], category: str
+) -> None:
+    """It is not cancelled in the place of the recorded one, which has another name."""
+    program = functools.partial(called_in_time, before=False)
+    log = record(program, log=tmp_path / "a.jsonl", tools=[search, lasting], seed=1).log
+
+    found = reexecute(log, functools.partial(program, **edit)).divergences[0]
+
+    assert (found.category, found.call, found.later_count) == (category, "0#1", 0)
+
+
+ASLEEP: Step = ("sleep", 600)
+
+
+@pytest.mark.parametrize(
+    ("after", "category", "call", "later"),
+    [
+        ([A, B], "unconsumed", "", 0),
+        ([A, ASLEEP], "missing_call", "0#2", 0),
+        ([A, B, C, ASLEEP], "extra_call", "0#3", 0),
+        ([A, C, B, ASLEEP], "extra_call", "0#2", 0),
+        ([A, ASLEEP, B, ASLEEP], "extra_call", "0@1", 0),
+        ([A, ASLEEP, ASLEEP], "kind_changed", "0@1", 0),
+    ],
+)
+def test_the_sleep_that_a_stopped_run_was_in_is_no_difference(
+    tmp_path: Path, after: list[Step], category: str, call: str, later: int
+) -> None:
+    """Its log has no line of the timer: the last one of a program may be it."""
+    log = tmp_path / "a.jsonl"
+    limits = Limits(timeout_seconds=0.05)
+    record(program_of(A, B, ASLEEP), log=log, tools=[search, fetch], limits=limits)
+    assert reexecute(log, program_of(A, B, ASLEEP)).identical
+
+    (found,) = reexecute(log, program_of(*after)).divergences
+
+    assert (found.category, found.call or "", found.later_count) == (category, call, later)
