@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { lstatSync, readFileSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { argv } from "node:process";
-const NOT_CHECKED = "state and session digests, values inside members, chains of messages, signatures";
+const NOT_CHECKED = "state and session digests, values inside members, recorded folders, chains of messages, signatures";
 const LEAVE_INTACT = new Set(["torn tail", "log cut short", "start missing", "child log missing"]);
 const RULES = JSON.parse(readFileSync(new URL("log_rules.json", import.meta.url), "utf8")); // tables of the page
 const { kinds: KINDS, completes: OF, tails: TAILS } = RULES;
@@ -23,6 +23,17 @@ function sha(domain, ...content) {
 function follows(line, before) {
   const own = sha(before.length ? "event" : "header", before, line.subarray(0, -76));
   return ascii(line.subarray(-76)) === `,"hash":"${own}"}\n`;
+}
+const NUMBER = /"(?:\\.|[^"\\])*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+const isLong = (text) => /[.eE]/.test(text) || BigInt(text) < -(2n ** 63n) || BigInt(text) >= 2n ** 64n;
+function parsed(line) { // a number that is not written as an integer of 64 bits is no integer here either
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(line);
+  const told = (each) => each[0] === '"' || !Number.isFinite(Number(each)) || !isLong(each) ? each : "0.5";
+  return JSON.parse(text.replace(NUMBER, told), (name, value) => {
+    const isText = typeof value !== "string" || value.isWellFormed();
+    if (!isText || !name.isWellFormed() || Math.abs(value) === Infinity) throw Error("no JSON");
+    return value;
+  });
 }
 function merkle(level) {
   if (level.length < 2) return level[0] ?? sha("leaf");
@@ -81,7 +92,7 @@ class Log {
         break;
       }
       let row;
-      try { row = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(line)); } catch { /* no entry */ }
+      try { row = parsed(line); } catch { /* no entry */ }
       const areTexts = typeof row?.kind === "string" && typeof (row.call ?? "") === "string";
       if (!areTexts || !isObject(row.data) || !isObject(row.meta)) this.broken = "no entry";
       else {

@@ -1,11 +1,11 @@
 """Verify logs with the standard library alone, by docs/reading.md: `python verify_log.py audit.jsonl …`."""
 
 # fmt: off
-import hashlib, json, re, sys
+import hashlib, json, math, re, sys
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
-NOT_CHECKED = "state and session digests, values inside members, chains of messages, signatures"
+NOT_CHECKED = "state and session digests, values inside members, recorded folders, chains of messages, signatures"
 LEAVE_INTACT = {"torn tail", "log cut short", "start missing", "child log missing"}
 RULES = json.loads(Path(__file__).with_name("log_rules.json").read_text())  # the tables of the page
 KINDS, OF, TAILS = RULES["kinds"], RULES["completes"], RULES["tails"]
@@ -14,6 +14,17 @@ KEY, LINE, FIRST = re.compile(RULES["call"]), re.compile(RULES["line"].encode())
 
 def sha(domain, content):
     return hashlib.sha256(b"refold/1 " + domain + b"\n" + content).hexdigest()
+
+def number(text):
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return int(text) if text.lstrip("-").isdigit() and -(2**63) <= int(text) < 2**64 else value
+
+def parsed(line):
+    row = json.loads(line.decode(), parse_int=number, parse_float=number, parse_constant=number)
+    json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    return row
 
 def follows(line, before):
     own = sha(b"event" if before else b"header", before + line[:-76])
@@ -70,7 +81,7 @@ class Log:
                 self.broken = "torn tail" if is_log and is_torn(content[at:], at) else "chain"
                 break
             try:
-                row = json.loads(line)
+                row = parsed(line)
                 kind, data = row["kind"], {**row["data"]}
                 is_entry = isinstance(kind, str) and type(row["meta"]) is dict and isinstance(row.get("call"), str | None)
             except (ValueError, KeyError, TypeError, RecursionError):
@@ -106,7 +117,7 @@ class Log:
         at, call, is_ours = row["seq"] + 1, row.get("call"), kind in KINDS
         try:
             data = self.plain(data, at)
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             line = None
         if not line or (is_ours and not fits(KINDS[kind], data)):
             return self.say("schema or marker", at)

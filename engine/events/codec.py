@@ -123,10 +123,10 @@ def _loader(event: type[Event]) -> Callable[[Any], Event]:
 
 def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[str]:
     """Return the lines that load one field; add the names that they use to `known`."""
-    name, wrong = field.name, _wrong(field.type)
+    kind: Any = field.type if field.default is not None else _stated(field.type)
+    name, wrong = field.name, _wrong(kind)
     lines = [f"value = data[{name!r}]"]
     if wrong is None:
-        kind: Any = field.type
         known[f"load_{name}"] = hook_for(kind)
         lines.append(f"value = load_{name}(value)")
     elif wrong:
@@ -159,10 +159,14 @@ def _wrong(kind: Any) -> str | None:
     if get_origin(kind) is Literal:
         words = ", ".join(map(repr, get_args(kind)))
         return f"value not in {{{words}}}"  # nothing else in JSON equals a word
-    if is_union(kind):  # of one type and None: no event has another
-        inner = _wrong(next(each for each in get_args(kind) if each is not type(None)))
-        return f"value is not None and ({inner})" if inner else inner
     return None
+
+
+def _stated(kind: Any) -> Any:
+    """Return the type of an optional field's value: a member without one is left out (§2.1)."""
+    return (
+        next(each for each in get_args(kind) if each is not type(None)) if is_union(kind) else kind
+    )
 
 
 def _explained(kind: str, data: Json) -> EventMalformed:
@@ -172,7 +176,9 @@ def _explained(kind: str, data: Json) -> EventMalformed:
     except Exception as error:  # noqa: BLE001 - whatever the hook raises is explained
         wrong = next(problems_of(error))
         return EventMalformed(kind, wrong.pointer, wrong.expected, wrong.found)
-    return EventMalformed(kind, "", "data of its kind", "something else")  # pragma: no cover
+    optional = (field.name for field in attrs.fields(KINDS[kind]) if is_union(field.type))
+    name = next(name for name in optional if data.get(name, name) is None)
+    return EventMalformed(kind, f"/{name}", "a value, or no such member", "null")
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -183,7 +189,7 @@ def _dumper(kind: type) -> Callable[[Any], Data]:
     lines = ["def dump(value):", "    data = {}"]
     for field in attrs.fields(kind):
         member = got = f"value.{field.name}"
-        if _wrong(field.type) is None:
+        if _wrong(_stated(field.type)) is None:
             member = f"plain({got})"
         unless_none = f"if {got} is not None: " if field.default is None else ""
         lines.append(f"    {unless_none}data[{field.name!r}] = {member}")

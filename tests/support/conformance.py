@@ -6,6 +6,7 @@
 
 import asyncio
 import json
+import math
 import random
 import shutil
 from collections.abc import Callable
@@ -108,7 +109,7 @@ def rehashed(change: Callable[[list[dict[str, Any]]], object], log: str = ROOT) 
                 {name: row[name] for name in row if name != "hash"},
                 ensure_ascii=False,
                 separators=(",", ":"),
-            ).encode()[:-1]
+            ).encode(errors="surrogatepass")[:-1]
             lines.append(body + trailer(previous, body))
             previous = stored_hash(lines[-1]) or b""
         return b"".join(lines)
@@ -271,6 +272,10 @@ def said_of(folder: Path) -> dict[str, Any]:
     return {"intact": found.intact, "complete": found.complete, "first": place}
 
 
+INNER: Final[tuple[Any, ...]] = (
+    None, True, -1, 0.5, 1.0, 10**18, 2**63, 2**64, 10**30, 10**400, math.nan, "", "\x1b", "\ud800",
+)  # fmt: skip
+"""Members of data: values of each type, and what is JSON to some."""
 STRANGE: Final[tuple[Any, ...]] = (
     None,
     True,
@@ -296,7 +301,7 @@ def damage(folder: Path, draw: random.Random) -> str:
     at, line, other = (draw.randrange(len(each)) for each in (content, rows, rows))
     size, call = draw.choice((1, 3, 511, 512, 513, 1300)), draw.choice(("0#1", "0#2", "0@1", "0#7"))
     member, strange = draw.choice(("kind", "call", "cause", "data", "meta")), draw.choice(STRANGE)
-    inner = draw.choice([True, -1, 0.5, 10**18, "", "\x1b"])
+    inner = draw.choice(INNER)
     before, after, rest = content[:at], content[at:], content[at + size :]
 
     def entry(change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Change:
@@ -329,7 +334,7 @@ def damage(folder: Path, draw: random.Random) -> str:
         f"hash line {line} with {strange!r} as its {member}": entry(
             lambda row, _: row.update({member: strange})
         ),
-        f"hash line {line} with {inner!r} as a member of its data": entry(
+        f"hash line {line} with {inner!r:.40} as a member of its data": entry(
             lambda row, _: row["data"].update({draw.choice([*row["data"]]): inner})
         ),
         "remove it": lambda _: None if log == ROOT else (folder / log).unlink(),
