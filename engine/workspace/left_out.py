@@ -94,21 +94,23 @@ def below(log: Path, top: Path) -> str:
 class LogFiles:
     """The files of the log itself, which are not recorded."""
 
-    def __init__(self, log: Path, top: Path, here: Path, *, holds_others: bool = False) -> None:
-        """Take the log; its folder is left out, unless the command is started in or below it.
+    def __init__(
+        self, log: Path, top: Path, here: Path, *also: Path, holds_others: bool = False
+    ) -> None:
+        """Take logs; their folders are left out, unless the command is started in or below them.
 
         With `holds_others`, so are other logs that have the contents of a folder beside them.
         """
         self._others = top if holds_others else None
-        folder = below(log, top).rpartition("/")[0]
-        self._folder = "" if here.is_relative_to(top / folder) else folder
-        beside = below(log.with_suffix(""), top) or "/"
-        self._beside = re.compile(re.escape(beside) + _OF_A_LOG)
+        folders = {below(each, top).rpartition("/")[0] for each in (log, *also)}
+        self._folders = [each for each in folders if not here.is_relative_to(top / each)]
+        beside = (re.escape(below(each.with_suffix(""), top) or "/") for each in (log, *also))
+        self._beside = re.compile(f"(?:{'|'.join(beside)}){_OF_A_LOG}")
 
     def hold(self, path: str) -> bool:
         """Return whether a path is one of them."""
-        below = bool(self._folder) and f"{path}/".startswith(f"{self._folder}/")
-        return below or self._beside.fullmatch(path) is not None or self._is_of_another(path)
+        is_in = any(f"{path}/".startswith(f"{each}/") for each in self._folders)
+        return is_in or self._beside.fullmatch(path) is not None or self._is_of_another(path)
 
     def _is_of_another(self, path: str) -> bool:
         if self._others is None or (found := _ANY_LOG.fullmatch(path)) is None:

@@ -179,7 +179,8 @@ def _histories(
     for number, one in enumerate(git_folders.in_order()):
         lender, named = lenders.get(one.path), dict[str, Path]()
         lent = object_folders(lender) if lender is not None else ()
-        for folder in dict.fromkeys((contents.folder, *lent)):
+        own = [contents.folder] if any(each.digest for each in one.index) else []
+        for folder in dict.fromkeys((*own, *lent)):
             at = work / _OBJECTS / f"{number}.{len(named)}"
             at.parent.mkdir(exist_ok=True)
             at.symlink_to(folder)

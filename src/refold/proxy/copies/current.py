@@ -256,22 +256,17 @@ def _named(started: FolderStarted, today: Path, command: Sequence[str]) -> set[s
     return found
 
 
-def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry], list[str]]:
+def _scanned(recorded: RecordedFolder, today: Path) -> tuple[Mapping[str, TreeEntry], list[str]]:
     """Return all files of today's folder by path, and the paths of its repositories.
 
     The log's files are left out; a clone may have them as well.
     """
     started, here = recorded.started, today / recorded.started.below
-    logs = [recorded.log, *([today / started.log] if started.log else [])]
-    held = [LogFiles(log, today, here, holds_others=True) for log in logs]
-    with Scanner(today, held[-1]) as scanner:
+    also = [today / started.log] if started.log else []
+    log_files = LogFiles(recorded.log, today, here, *also, holds_others=True)
+    with Scanner(today, log_files) as scanner:
         scanner.scan()
-        files = {
-            path: each
-            for path, each in scanner.whole().items()
-            if not any(log_files.hold(path) for log_files in held)
-        }
-        return files, [one.path for one in scanner.state.repositories]
+        return scanner.whole(), [one.path for one in scanner.state.repositories]
 
 
 def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
