@@ -9,12 +9,16 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+import anyio.pytest_plugin
 import pytest
+import syrupy
 
+import refold.pytest_plugin
 from tests.support.hints import READING, failed_hints, runnable_hints
 
 AGENT: Final = '''
@@ -78,7 +82,7 @@ class Suite:
 
     def run(self, *options: str) -> pytest.RunResult:
         """Run the suite in this process; what it says to read can be read as it is printed."""
-        result = run_here(self._pytester, *_PLAIN, *_NO_OTHERS, *options)
+        result = run_here(self._pytester, *_PLAIN, _NO_OTHERS, *options, plugins=_PLUGINS)
         hints = runnable_hints(result.stdout.str(), READING, lambda words: words)
         with contextlib.chdir(self.folder):
             assert failed_hints(hints) == []
@@ -146,10 +150,12 @@ class _Imports:
 _IMPORTS: Final = _Imports()
 
 
-def run_here(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+def run_here(
+    pytester: pytest.Pytester, *options: str, plugins: Sequence[object] = ()
+) -> pytest.RunResult:
     """Run what lies in pytester's folder in this process."""
     _IMPORTS.begin(pytester.path)
-    return pytester.runpytest_inprocess(*options, plugins=[_IMPORTS])
+    return pytester.runpytest_inprocess(*options, plugins=[_IMPORTS, *plugins])
 
 
 def one_line(text: str) -> str:
@@ -163,9 +169,10 @@ _LEFT_OUT: Final = (
 )  # fmt: skip
 _PLAIN: Final = ("--no-header", *(f"-pno:{name}" for name in _LEFT_OUT))
 """What no suite needs, and costs a third of the time that it takes to begin a run."""
-_PLUGINS: Final = ("refold.pytest_plugin", "syrupy", "anyio.pytest_plugin")
-_NO_OTHERS: Final = ("--disable-plugin-autoload", *(f"-p{name}" for name in _PLUGINS))
-"""Only the plugins that suites use: it takes a tenth of a second to look for those installed.
+_NO_OTHERS: Final = "--disable-plugin-autoload"
+_PLUGINS: Final = (refold.pytest_plugin, syrupy, anyio.pytest_plugin)
+"""Only the plugins that suites use: it takes a tenth of a second to look for those installed, and
+as long for each that is given by its name.
 
 Runs in a process of their own look for them, as the runs of users do.
 """
