@@ -9,23 +9,12 @@ from typing import Any, Final
 
 import attrs
 import pytest
-from agents import ModelSettings, ModelTracing, OpenAIChatCompletionsModel
-from openai import AsyncOpenAI
-from pydantic_ai.messages import ModelRequest as PydanticRequest
-from pydantic_ai.messages import UserPromptPart
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 
 import refold
-from refold.adapters.openai_agents import RecordedModel
-from refold.adapters.pydantic_ai import Refold
 from refold.engine.errors import ModelError
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
-from refold.engine.ports.ports import ModelRequest
+from refold.engine.ports import ports
 from tests.support.api_answers import chat_events, messages_events, sse
 from tests.support.model_server import (
     ANTHROPIC_PATH,
@@ -36,7 +25,7 @@ from tests.support.model_server import (
 )
 
 FIXTURES: Final = Path(__file__).resolve().parents[3] / "fixtures" / "models"
-ASKED: Final = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
+ASKED: Final = ports.ModelRequest(messages=({"role": "user", "content": "Tides?"},))
 
 # --- ways to read an answer: each gives the message, the reason for its end and the tokens -----
 
@@ -66,6 +55,15 @@ def of_agent(asks: Callable[..., Any], url: str, log: Path) -> Any:
 
 
 async def pydantic_agent(run: refold.Run, url: str, *, streamed: bool = False) -> None:
+    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415 - 5 s of CPU time
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+    from refold.adapters.pydantic_ai import Refold  # noqa: PLC0415
+
     model: Any = (
         OpenAIChatModel("m", provider=OpenAIProvider(base_url=url))
         if url.endswith("/v1")
@@ -73,7 +71,7 @@ async def pydantic_agent(run: refold.Run, url: str, *, streamed: bool = False) -
     )
     recorded = Refold(run).get_wrapper_model(model)
     assert recorded is not None
-    asked: Any = ([PydanticRequest([UserPromptPart("Tides?")])], None, ModelRequestParameters())
+    asked: Any = ([ModelRequest([UserPromptPart("Tides?")])], None, ModelRequestParameters())
     if not streamed:
         await recorded.request(*asked)
         return
@@ -83,6 +81,11 @@ async def pydantic_agent(run: refold.Run, url: str, *, streamed: bool = False) -
 
 
 async def openai_agent(_run: refold.Run, url: str, *, streamed: bool = False) -> None:
+    from agents import ModelSettings, ModelTracing, OpenAIChatCompletionsModel  # noqa: PLC0415
+    from openai import AsyncOpenAI  # noqa: PLC0415
+
+    from refold.adapters.openai_agents import RecordedModel  # noqa: PLC0415
+
     def model() -> OpenAIChatCompletionsModel:
         return OpenAIChatCompletionsModel("m", AsyncOpenAI(base_url=url))
 
