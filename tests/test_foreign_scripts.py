@@ -16,8 +16,8 @@ from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
 WATCHED = ("pydantic_delegate.py", "openai_stream.py")
 """Scripts that are watched while they work; starting one twice costs seconds of imports."""
-SLOW = ("agents_handoff.py", "anthropic_stream.py")
-"""Scripts that import for seconds as well."""
+SLOW = ("agents_handoff.py", "anthropic_stream.py", "node_agent.mjs")
+"""Scripts that import for seconds."""
 EACH = pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 
 

@@ -421,8 +421,12 @@ class Facts:
     touched: tuple[tuple[str, int], ...]
     named: tuple[tuple[str, bool], ...]
     classes: frozenset[str]
+    defined: frozenset[str]
     types: frozenset[str]
     taken: tuple[tuple[str, str], ...]
+
+
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @functools.cache
@@ -434,6 +438,7 @@ def _facts(source: str) -> Facts:
         touched=tuple(_touched(nodes)),
         named=tuple(_named_modules(nodes)),
         classes=frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        defined=frozenset(node.name for node in nodes if isinstance(node, _DEFINITIONS)),
         types=frozenset(_types_of(tree)),
         taken=tuple(_taken(nodes)),
     )
@@ -699,17 +704,10 @@ _VAGUE: Final = frozenset(
 
 def test_names_have_words_of_the_field() -> None:
     """Nobody who has not written them knows what `_told`, `look` or `gone_on` do."""
-    named = {source: [Path(source).stem] for source in SOURCES}
-    for source in SOURCES:
-        named[source] += [
-            node.name
-            for node in ast.walk(_parsed(source))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        ]
     found = {
         f"{source}: {name}"
-        for source, names in named.items()
-        for name in names
+        for source in SOURCES
+        for name in {Path(source).stem} | _facts(source).defined
         if _VAGUE & set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_"))
         or "gone_on" in name
     }

@@ -54,6 +54,12 @@ FAMILY: dict[str, Any] = {
 _ALL = {
     name: pytest.param(name, marks=[pytest.mark.long] if name == "ray" else []) for name in RUNNERS
 }
+ONCE = pytest.mark.parametrize(
+    "runner",
+    [name if name == "in-process" else pytest.param(name, marks=pytest.mark.long) for name in _ALL],
+    indirect=True,
+)
+"""A rule of the parent's, which its child has no part in: by default, in this process."""
 _APART = [_ALL[name] for name, each in RUNNERS.items() if not getattr(each, "shares_memory", False)]
 
 
@@ -291,6 +297,7 @@ def test_a_child_beyond_the_depth_is_never_started(tmp_path: Path, runner: str) 
     assert not (tmp_path / f"{runner}.1.jsonl").exists()
 
 
+@ONCE
 def test_a_grandchild_cannot_raise_the_depth(tmp_path: Path, runner: str) -> None:
     """`levels` counts below the caller, and only narrows."""
     outcome = delegated(tmp_path, runner, child_of("nests", 3, levels=2)).outcome
@@ -298,6 +305,7 @@ def test_a_grandchild_cannot_raise_the_depth(tmp_path: Path, runner: str) -> Non
     assert outcome.output == [1, "completed", [2, "rejected", None]]
 
 
+@ONCE
 def test_a_long_summary_is_cut_where_a_character_ends(tmp_path: Path, runner: str) -> None:
     """Kept, seen, and the digest of all that was seen."""
     policy = Policy(summary_bytes=101)
@@ -310,6 +318,7 @@ def test_a_long_summary_is_cut_where_a_character_ends(tmp_path: Path, runner: st
     assert (outcome.truncated.kept_bytes, outcome.truncated.seen_bytes) == (100, 1000)
 
 
+@ONCE
 def test_an_output_over_the_childs_own_cap(tmp_path: Path, runner: str) -> None:
     """`limit`, and a `limit.hit` in the child's log."""
     limits = Limits(output_bytes=100)
@@ -330,6 +339,7 @@ def test_a_reply_over_the_frame_cap(tmp_path: Path, runner: str) -> None:
     assert (outcome.status, outcome.error and outcome.error.code) == ("limit", "frame_bytes")
 
 
+@ONCE
 def test_artifacts_beyond_the_policy_are_malformed(tmp_path: Path, runner: str) -> None:
     """A kind that the parent does not take, a value that is too long."""
     kinds = Policy(artifact_kinds=("diff",))

@@ -226,7 +226,7 @@ def test_the_end_of_a_command_leads_to_its_last_answer(folder: Path, invoke: Inv
 
 @pytest.mark.parametrize(
     ("is_said", "verb"),
-    some(2, [(False, "resume"), (True, "fork"), (True, "resume"), (False, "replay")]),
+    some(1, [(False, "resume"), (True, "fork"), (True, "resume"), (False, "replay")]),
 )
 def test_a_request_never_leads_to_a_provider_in_place_of_the_recorded_server(
     verb: str,

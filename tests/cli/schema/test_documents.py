@@ -32,7 +32,12 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
 
     jsonschema.Draft202012Validator.check_schema(printed)
     assert printed == schema(name)
-    assert name in invoke("schema").stdout
+
+
+def test_all_schemas_are_listed(invoke: Invoke) -> None:
+    listed = invoke("schema").stdout
+
+    assert [name for name in DOCUMENTS if name not in listed] == []
 
 
 @pytest.mark.parametrize(

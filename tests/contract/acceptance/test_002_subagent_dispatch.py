@@ -29,6 +29,7 @@ from refold.tools.delegation.subagent_dispatch import (
     SilentFrontend,
     create_subagent_dispatch_tool,
 )
+from tests.support.loops import some
 
 
 def define(folder: Path, *agents: str, front: str = "") -> AgentLoader:
@@ -268,7 +269,7 @@ def test_066_a_child_that_fails_is_a_failed_call_and_its_session_is_kept(
     assert [message["role"] for message in session.messages] == ["user", "assistant", "tool"]
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_067_nothing_that_a_child_says_reaches_a_frontend(
     agents: AgentLoader, log: Path, capfd: pytest.CaptureFixture[str], runner: str
 ) -> None:

@@ -57,6 +57,7 @@ from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
 from tests.support.child_programs import look
+from tests.support.loops import some
 from tests.support.sessions import Finding, findings
 
 PATIENCE_SECONDS = 60
@@ -499,7 +500,7 @@ def test_126_all_five_tools_in_one_tree_of_logs_that_replays(
         assert (report.tools_executed, report.children) == (0, len(logs) - 1)
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_127_limits_only_narrow_through_any_mix_of_tools(log: Path, runner: str) -> None:
     """`subagent_dispatch` knows no depth of its own; inside `subagent` it has that one's."""
     tools = five(log.parent / "agents")

@@ -52,6 +52,8 @@ from tests.support.shown_runs import nothing, see_children_end
 from tests.support.steps import search
 
 PATIENCE_SECONDS = 60
+TOO_LONG = ["x" * 1_000] * 1_100
+"""Too long for a line, of strings that are too short to be put elsewhere."""
 
 
 def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
@@ -494,11 +496,11 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
         return float("nan")
 
     @tool(effect="reads")
-    def long() -> list[int]:
-        return [10**17] * 60_000
+    def long() -> list[str]:
+        return TOO_LONG
 
     @tool(effect="reads", timeout_seconds=60)
-    def beside() -> list[int]:
+    def beside() -> list[str]:
         return long()
 
     async def handler(_run: Run, _arguments: Any) -> Any:
@@ -515,7 +517,7 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
 
 def test_so_it_is_with_an_answer_and_with_a_childs_result(tmp_path: Path) -> None:
     """Of a model, and of a runner of one's own: the log has a failure that says why."""
-    long, nan = [10**17] * 60_000, float("nan")
+    long, nan = TOO_LONG, float("nan")
 
     class Long:
         name = "long"
@@ -1522,7 +1524,7 @@ def test_a_request_that_no_log_can_hold_takes_no_ordinal(
 
     At the end, there is nothing to be given up.
     """
-    refused: Any = [10**17] * 60_000 if value == "long" else 1
+    refused: Any = TOO_LONG if value == "long" else 1
     for _ in range(127 if value == "deep" else 0):
         refused = [refused]
 

@@ -191,14 +191,14 @@ def test_bytes_that_are_no_text_are_searched_too() -> None:
 
 
 def test_looking_through_much_text_with_many_secrets_is_quick() -> None:
-    """A second for some megabytes, generously: not all forms at every place."""
+    """A quarter of a second for a megabyte, generously: not all forms at every place."""
     secrets = Secrets()
     secrets.learn_environment({f"KEY_{n}": f"{DRAWN}{n:04}" for n in range(40)})
-    text = "It was the best of times, it was the worst of times. " * 80_000
+    text = "It was the best of times, it was the worst of times. " * 20_000
 
     started = time.process_time()
     assert scrub(secrets, text) is text
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 2.5
 
 
 _KEY = "sk-proj-abcdefghij0123456789"

@@ -34,6 +34,7 @@ from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork
 from refold.tools.delegation.subagent import SubagentOptions, subagent_tool
 from tests.support.forks import TOOLS, factor, get, kept, model, reader, report
+from tests.support.loops import some
 from tests.support.scripted_runners import Unavailable
 
 pytestmark = pytest.mark.usefixtures("as_it_was")
@@ -66,7 +67,7 @@ def check(forked: Fork, origin: Recording) -> None:
     assert replayed.identical, replayed
 
 
-@pytest.mark.parametrize("sources", [None, LIVE])
+@pytest.mark.parametrize("sources", some(1, [None, LIVE]))
 def test_a_fork_at_every_entry_does_what_its_origin_did(
     tmp_path: Path, origin: Recording, sources: Sources | None
 ) -> None:
@@ -619,6 +620,7 @@ def test_a_fork_at_every_entry_has_the_answers_that_came_later(tmp_path: Path) -
     assert edited.recording.output == [8, "you", "so"]
 
 
+@pytest.mark.long
 def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
     """Case 78: branches, a timer and a draw among them; each fork is the same run."""
 

@@ -43,6 +43,7 @@ from refold.tools.delegation.shipped import (
 )
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
+from tests.support.loops import some
 from tests.support.tool_ends import LEAST, look
 
 SIXTH = '''
@@ -107,7 +108,7 @@ def handoff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Tool, ...]
     return (importlib.import_module("handoff_dialect").handoff_tool(),)
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_a_sixth_dialect_is_one_file(
     handoff: tuple[Tool, ...], tmp_path: Path, runner: str
 ) -> None:

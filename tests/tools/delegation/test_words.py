@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition
 from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.words import error_of, handed_back
+from tests.support.loops import some
 from tests.support.model_server import ModelServer
 from tests.support.tool_ends import ENDS, TOOLS, recorded, told, tools
 
@@ -48,9 +50,9 @@ def test_what_a_model_is_told(
 
 
 @pytest.mark.parametrize(
-    "end", [end if end == "done" else pytest.param(end, marks=pytest.mark.long) for end in ENDS]
+    ("name", "end"),
+    some(1, sorted(itertools.product(TOOLS, ENDS), key=lambda case: case[1] != "done")),
 )
-@pytest.mark.parametrize("name", TOOLS)
 def test_models_read_the_same_on_both_runners(name: str, end: str, tmp_path: Path) -> None:
     """§10.4.4: the caller's and the child's messages and tools, but for durations."""
     here, there = (

@@ -16,6 +16,7 @@ from refold.replay.run.opened_run import delegation_tree
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent_dispatch import session_id_of
 from tests.contract.acceptance.test_004_spawn import SAMPLE
+from tests.support.loops import some
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -412,7 +413,7 @@ def sages(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_an_agents_own_model_answers_it(sages: Path, invoke: Invoke, runner: str) -> None:
     """002: `--model NAME=…` says which the name in its file means; a resumed run has it, too."""
     log = sages / "run.jsonl"
