@@ -558,7 +558,7 @@ def test_a_test_without_a_recording_is_recorded(mode: str, suite: Watched) -> No
     suite.passes()
 
 
-@pytest.mark.parametrize(("mode", "kept"), [("rewrite", False), ("all", True)])
+@pytest.mark.parametrize(("mode", "kept"), some(1, [("rewrite", False), ("all", True)]))
 def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kept: bool) -> None:
     """What it asked lies beside, where no replay looks; `all` keeps it."""
     suite.record()

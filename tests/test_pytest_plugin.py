@@ -5,12 +5,13 @@ import shlex
 import stat
 import subprocess
 import sys
+from typing import Final
 
 import pytest
 from click.testing import CliRunner
 
 from refold.cli.group import refold as cli
-from tests.support.suites import Suite, one_line, run_here
+from tests.support.suites import TEST, Suite, one_line, run_here
 
 pytest_plugins = ["pytester"]
 
@@ -42,34 +43,29 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
     assert suite.calls() == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ("recrod='once'", "unknown argument 'recrod'; known: files, network, on_miss, record"),
-        ("record='onec'", "record='onec': expected one of none, once, new_episodes, all, rewrite"),
-        ("network=True", "network=True: expected one of none, loopback, any"),
-        (
-            "'once'",
-            "only takes named arguments: files, network, on_miss, record",
-        ),
-        ("tools=search", "tools: expected a list of tools"),
-        ("tokens='no'", "tokens='no': expected one of True, False"),
-        ("recordings=3", "recordings: expected a folder"),
-    ],
-)
-def test_a_wrong_marker_is_an_error_of_the_collection(
-    arguments: str, problem: str, suite: Suite
-) -> None:
+WRONG: Final = {
+    "recrod='once'": "unknown argument 'recrod'; known: files, network, on_miss, record",
+    "record='onec'": "record='onec': expected one of none, once, new_episodes, all, rewrite",
+    "network=True": "network=True: expected one of none, loopback, any",
+    "'once'": "only takes named arguments: files, network, on_miss, record",
+    "tools=search": "tools: expected a list of tools",
+    "tokens='no'": "tokens='no': expected one of True, False",
+    "recordings=3": "recordings: expected a folder",
+}
+
+
+def test_a_wrong_marker_is_an_error_of_the_collection(suite: Suite) -> None:
     """Test and argument are named, and nothing runs."""
-    suite.edit(
-        "test_it", "\ndef test", f"import pytest\n\n@pytest.mark.refold({arguments})\ndef test"
-    )
+    for number, arguments in enumerate(WRONG):
+        marked = f"import pytest\n\n@pytest.mark.refold({arguments})\ndef test"
+        suite.write(**{f"test_{number}": TEST.replace("\ndef test", marked)})
 
     result = suite.run()
 
     assert result.ret == pytest.ExitCode.INTERRUPTED
     said = result.stdout.str()
-    assert f"test_it.py::test_dig: @pytest.mark.refold: {problem}" in said
+    for number, problem in enumerate(WRONG.values()):
+        assert f"test_{number}.py::test_dig: @pytest.mark.refold: {problem}" in said
     assert suite.calls() == []
 
 

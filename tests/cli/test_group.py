@@ -13,7 +13,7 @@ from click.testing import Result
 from refold.cli.arguments.foreign import OfCommands, OfPrograms, WithCommand
 from refold.cli.group import COMMANDS, refold
 from refold.replay.audit.verify import verify
-from tests.support.loops import for_each
+from tests.support.loops import for_each, some
 
 Invoke = Callable[..., Result]
 
@@ -99,7 +99,7 @@ def damaged(survey_log: Path, tmp_path: Path) -> Path:
     return log
 
 
-@pytest.mark.parametrize("more", ["", " --json"])
+@pytest.mark.parametrize("more", some(1, ["", " --json"]))
 def test_a_command_ends_with_its_verdict_though_nobody_reads_it(damaged: Path, more: str) -> None:
     command = f'"$0" -m refold verify "$1"{more} | true; echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(

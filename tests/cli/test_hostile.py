@@ -19,6 +19,7 @@ from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 from tests.support import fault_programs
 from tests.support.fault_programs import PROGRAMS
+from tests.support.loops import some
 
 Invoke = Callable[..., Result]
 
@@ -233,7 +234,7 @@ def _all_answer(tmp_path: Path, name: str, seeds: range, invoke: Invoke) -> None
             assert said.exit_code in (0, 1, 2, 3, 4, 5), (name, seed, words, said.output[-2000:])
 
 
-@pytest.mark.parametrize("name", ["plain_joins", "async_leaves"])
+@pytest.mark.parametrize("name", some(1, ["plain_joins", "async_leaves"]))
 def test_every_command_answers_on_a_hostile_log(name: str, tmp_path: Path, invoke: Invoke) -> None:
     """It ends, and what it complains of is an error of its own."""
     _all_answer(tmp_path, name, range(3), invoke)

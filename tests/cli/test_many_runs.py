@@ -4,10 +4,12 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 from click.testing import Result
 
+from tests.support.loops import some
 from tests.support.stores import folder_store, leading, record_run
 
 Invoke = Callable[..., Result]
@@ -34,6 +36,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+_THREE: Final = "runs/first.jsonl runs/second.jsonl runs/third.jsonl"
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -54,8 +59,10 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param(f"replay {{runs}} {PROGRAM}", 3, marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize("given", ["runs", "runs/first.jsonl runs/second.jsonl runs/third.jsonl"])
-@pytest.mark.parametrize("damage", [_change, _replace])
+@pytest.mark.parametrize(
+    ("given", "damage"),
+    some(2, [("runs", _change), (_THREE, _replace), ("runs", _replace), (_THREE, _change)]),
+)
 def test_a_damaged_run_ends_no_command_that_takes_many(
     line: str,
     code: int,

@@ -46,7 +46,7 @@ def test_each_tool_has_an_example_with_a_line_in_the_documents() -> None:
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(each, marks=pytest.mark.long if number % 3 else ())
+        pytest.param(each, marks=pytest.mark.long if number else ())
         for number, each in enumerate(EXAMPLES)
     ],
     ids=lambda path: path.stem,

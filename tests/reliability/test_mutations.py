@@ -14,7 +14,7 @@ from tests.mutations.operators import OPERATORS
 from tests.mutations.programs import random_base
 from tests.mutations.suite import Answer, Bench, Mutant, lines_of, mutants, random_mutants, tree_of
 
-SHARE: Final = 72
+SHARE: Final = 144
 """One edit of so many is tried in the quick run."""
 RANDOM: Final = 15
 """Random programs of the quick run."""

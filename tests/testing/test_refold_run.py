@@ -10,6 +10,7 @@ from refold.engine.errors import UsageError
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.testing.recordings import Place
 from refold.testing.refold_run import Mode, RefoldRun, Settings, folder_of
+from tests.support.loops import some
 from tests.support.suites import Suite
 
 pytest_plugins = ["pytester"]
@@ -72,7 +73,7 @@ def test_once_replays_a_test_that_has_a_recording_and_new_records_what_is_missin
     assert "test_dig-2.jsonl" in suite.logs()
 
 
-@pytest.mark.parametrize("mode", ["none", "once", "new_episodes"])
+@pytest.mark.parametrize("mode", some(1, ["none", "once", "new_episodes"]))
 def test_a_run_that_asks_for_more_than_was_recorded_fails_in_every_mode(
     mode: str, suite: Suite
 ) -> None:
@@ -133,7 +134,7 @@ def test_rewrite_keeps_the_old_recording_of_a_run_that_breaks_off(suite: Suite) 
     assert "test_dig.failed.jsonl" not in suite.logs()
 
 
-@pytest.mark.parametrize("mode", ["once", "new_episodes", "rewrite"])
+@pytest.mark.parametrize("mode", some(1, ["once", "new_episodes", "rewrite"]))
 def test_a_run_that_is_meant_to_fail_is_kept_when_its_test_passes(mode: str, suite: Suite) -> None:
     """That it failed is what the test says."""
     suite.write(
@@ -402,7 +403,7 @@ def test_a_replay_that_uses_the_network_fails_though_the_program_swallows_it(
     assert "@pytest.mark.refold(network='loopback')" in said
 
 
-@pytest.mark.parametrize("allowed", ["loopback", "any"])
+@pytest.mark.parametrize("allowed", some(1, ["loopback", "any"]))
 def test_a_marker_lets_a_replay_use_the_network(allowed: str, suite: Suite) -> None:
     """Said by the test that needs it."""
     suite.write(agent=(suite.folder / "agent.py").read_text() + _SWALLOWS)

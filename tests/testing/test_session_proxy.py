@@ -91,7 +91,7 @@ def test_mocked():
 """
 
 
-@pytest.mark.parametrize("name", ["test_a_mock", "test_z_mock"])
+@pytest.mark.parametrize("name", some(1, ["test_a_mock", "test_z_mock"]))
 def test_other_tests_see_the_environment_as_it_was(name: str, suite: Watched) -> None:
     """Before and after a test that names the fixture, and beside one that is skipped."""
     suite.record()
@@ -101,7 +101,7 @@ def test_other_tests_see_the_environment_as_it_was(name: str, suite: Watched) ->
     suite.run().assert_outcomes(passed=2, skipped=1)
 
 
-@pytest.mark.parametrize("mode", ["once", "none"])
+@pytest.mark.parametrize("mode", some(1, ["once", "none"]))
 def test_a_test_that_takes_the_fixture_and_asks_past_it_fails(mode: str, suite: Watched) -> None:
     """With what to do: a client with a base URL of its own leads past the proxy."""
     with Upstream() as upstream:

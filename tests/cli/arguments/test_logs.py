@@ -25,6 +25,7 @@ from refold.engine.runners.recording import record
 from refold.store.place import StoredRun
 from refold.tools import tool
 from tests.support import watched
+from tests.support.loops import some
 
 
 def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
@@ -336,14 +337,17 @@ def says(run: PlainRun, count: int) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [
-        (["show", "LOG", "--json"], "show"),
-        (["show", "LOG", "--details"], ""),
-        (["show", "LOG", "--entry", "-1"], "event"),
-        (["show", "LOG", "--entry", "700"], "event"),
-        (["why", "LOG", "-1", "--json"], "why"),
-        (["why", "LOG", "700"], ""),
-    ],
+    some(
+        2,
+        [
+            (["show", "LOG", "--json"], "show"),
+            (["show", "LOG", "--details"], ""),
+            (["show", "LOG", "--entry", "-1"], "event"),
+            (["show", "LOG", "--entry", "700"], "event"),
+            (["why", "LOG", "-1", "--json"], "why"),
+            (["why", "LOG", "700"], ""),
+        ],
+    ),
 )
 def test_a_long_log_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], name: str

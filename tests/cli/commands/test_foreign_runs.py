@@ -186,7 +186,7 @@ def test_all_differences_are_told_on_request(folder: Path, invoke: Invoke) -> No
 
 @pytest.mark.parametrize(
     ("edit", "printed", "live"),
-    [("0/1#1=No idea.", "No idea.", 0), ('0/1#2={"city":"Rome"}', "The sun shines.", 1)],
+    some(1, [("0/1#1=No idea.", "No idea.", 0), ('0/1#2={"city":"Rome"}', "The sun shines.", 1)]),
 )
 def test_a_fork_goes_on_live_from_an_edited_answer(
     edit: str, printed: str, live: int, folder: Path, invoke: Invoke
@@ -253,7 +253,7 @@ def test_a_request_never_leads_to_a_provider_in_place_of_the_recorded_server(
         assert "pass --upstream OPENAI_BASE_URL=URL" in said.stderr
 
 
-@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("as_json", some(1, [True, False]))
 def test_a_fork_whose_command_fails_is_five(
     as_json: bool,  # noqa: FBT001 - a parameter of the test
     folder: Path,
@@ -566,7 +566,7 @@ def test_what_a_command_will_carry_out_is_listed_and_nothing_runs(invoke: Invoke
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"]])
+@pytest.mark.parametrize("what", some(1, [["replay"], ["fork", "--at", "-1"]]))
 def test_it_is_announced_before_the_command_starts(what: list[str], invoke: Invoke) -> None:
     """Where nobody sits at a terminal, on standard error, and the command runs."""
     said = invoke(*what, "a.jsonl", "--", sys.executable, "agent.py")
@@ -594,7 +594,7 @@ def at_terminal(keys: str, *arguments: str, **more: str) -> tuple[int, str]:
     return process.returncode, shown.decode()
 
 
-@pytest.mark.parametrize("what", [["replay"], ["fork", "--at", "-1"], ["explore"]])
+@pytest.mark.parametrize("what", some(1, [["replay"], ["fork", "--at", "-1"], ["explore"]]))
 def test_what_was_recorded_elsewhere_does_not_run_without_a_sandbox(
     what: list[str], folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from refold.engine.recording.bookends import (
 from refold.engine.state.digests import state_digest
 from refold.engine.state.folding import Fold
 from refold.tools import tool
+from tests.support.loops import some
 
 
 def test_the_last_entry_counts_itself_and_digests_what_stood_before() -> None:
@@ -94,7 +95,7 @@ async def idle(_run: refold.Run, _: None) -> None:
     """Do nothing."""
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_the_first_entry_marks_models_that_are_scripts(tmp_path: Path, runner: str) -> None:
     """Also under a provider's name, in children and in the copy of a fork (§11.8)."""
     models: dict[str, Any] = {

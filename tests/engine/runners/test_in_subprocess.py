@@ -20,6 +20,7 @@ from refold.engine.secrets.vault import Vault
 from tests.engine.conftest import Make, ended
 from tests.support import child_programs
 from tests.support.child_programs import bare, kinds, named, seeing
+from tests.support.loops import some
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -137,12 +138,15 @@ def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "factory", "expected"),
-    [
-        (bare, None, []),
-        (seeing, "seeing", ["Seen"]),
-        (seeing, None, "a session with a factory: Session(factory="),
-        (seeing, "bare", "has no reducer for Seen: register all"),
-    ],
+    some(
+        2,
+        [
+            (bare, None, []),
+            (seeing, "seeing", ["Seen"]),
+            (seeing, None, "a session with a factory: Session(factory="),
+            (seeing, "bare", "has no reducer for Seen: register all"),
+        ],
+    ),
 )
 def test_a_childs_session_has_the_reducers_of_its_parents(
     tmp_path: Path, make: Any, factory: str | None, expected: Any

@@ -22,6 +22,7 @@ from refold.proxy.copies.current import (
 )
 from refold.proxy.copies.whose import Files
 from tests.support.folders import git, kept, repository, start_of
+from tests.support.loops import some
 
 FILES = {"agent.py": "1\n", "lib/prompts.py": "old\n", "calc.py": "a - b\n", "notes.md": "n\n"}
 HEAD = "a" * 64
@@ -56,7 +57,7 @@ def fates(folder: RecordedFolder, top: Path, files: Files = "edits", *words: str
     return {path: fate for path, fate in found.fates.items() if fate != "known"}
 
 
-@pytest.mark.parametrize("is_committed", [False, True])
+@pytest.mark.parametrize("is_committed", some(1, [False, True]))
 def test_edits_are_found(tmp_path: Path, *, is_committed: bool) -> None:
     """Committed or not; not what the run itself left, and no cache."""
     top = repository(tmp_path / "r", FILES)

@@ -242,7 +242,7 @@ def test_a_kept_copy_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert git(kept, "rev-parse", "--git-common-dir") == str(tmp_path / "kept.git")
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
+@pytest.mark.parametrize("is_shown", some(1, [True, False]))
 def test_what_a_log_says_of_git_leads_nowhere_else(tmp_path: Path, *, is_shown: bool) -> None:
     """Whatever a `.git` file, a common folder and work trees are said to be."""
     victim = repository(tmp_path / "victim", {"x": "mine\n"})

@@ -236,7 +236,7 @@ def named(name: str, says: str) -> FunctionModel:
     return FunctionModel(lambda _request: says, name=name)
 
 
-@pytest.mark.parametrize(("program", "asked"), [(thrice, 3), (thrice_below, 1)])
+@pytest.mark.parametrize(("program", "asked"), some(1, [(thrice, 3), (thrice_below, 1)]))
 def test_a_fork_and_a_resume_go_on_with_another_model(
     tmp_path: Path, program: Any, asked: int
 ) -> None:
@@ -666,7 +666,7 @@ def times_of(log: Path) -> list[int]:
     return [each["virtual_us"] for each in data if "virtual_us" in each]
 
 
-@pytest.mark.parametrize("within", [None, 900.0])
+@pytest.mark.parametrize("within", some(1, [None, 900.0]))
 def test_the_timers_of_a_fork_keep_their_order_and_move_its_time(
     tmp_path: Path, within: float | None
 ) -> None:

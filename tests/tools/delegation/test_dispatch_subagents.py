@@ -24,6 +24,7 @@ from refold.tools.delegation.dispatch_subagents import (
     dispatch_subagents,
     subagents_tool,
 )
+from tests.support.loops import some
 from tests.support.scripted_runners import Scripted
 
 FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
@@ -95,7 +96,7 @@ def test_children_in_other_processes_have_their_plans_and_the_callers_items(
     assert names == [["", "plan"]] * 2
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_no_cap_on_artifacts_applies_to_a_plan(tmp_path: Path, runner: str) -> None:
     """It is Refold's own: the answer of a child is not lost for it."""
     policy = Policy(max_artifacts=0, artifact_bytes=0, artifact_kinds=())

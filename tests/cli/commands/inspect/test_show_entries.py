@@ -12,6 +12,7 @@ from click.testing import Result
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from tests.support.loops import some
 
 Invoke = Callable[..., Result]
 
@@ -58,7 +59,7 @@ def long_log(tmp_path: Path) -> Path:
     return tmp_path / "long.jsonl"
 
 
-@pytest.mark.parametrize("count", [1, 10, 1000, 3999, 10_000])
+@pytest.mark.parametrize("count", some(2, [1000, 3999, 1, 10, 10_000]))
 def test_of_a_long_log_the_end_is_read_and_said_not_to_be_verified(
     long_log: Path, invoke: Invoke, count: int
 ) -> None:
@@ -77,13 +78,16 @@ def test_of_a_long_log_the_end_is_read_and_said_not_to_be_verified(
 
 @pytest.mark.parametrize(
     ("cut", "whats"),
-    [
-        (lambda log: log[:-9], ("torn tail", "torn tail")),
-        (lambda log: log + b"\0" * 600, ("torn tail", "torn tail")),
-        (lambda log: log + b"no entry\n", ("no entry", "no entry")),
-        (lambda log: log.replace(b"note 3995", b"note 3xx5"), ("hash", "hash")),
-        (lambda log: log.replace(b"note 7", b"note x", 1), ("not verified", "hash")),
-    ],
+    some(
+        2,
+        [
+            (lambda log: log.replace(b"note 7", b"note x", 1), ("not verified", "hash")),
+            (lambda log: log + b"no entry\n", ("no entry", "no entry")),
+            (lambda log: log.replace(b"note 3995", b"note 3xx5"), ("hash", "hash")),
+            (lambda log: log[:-9], ("torn tail", "torn tail")),
+            (lambda log: log + b"\0" * 600, ("torn tail", "torn tail")),
+        ],
+    ),
 )
 def test_damage_is_found_in_what_is_shown_and_before_it_when_asked(
     long_log: Path, invoke: Invoke, cut: Callable[[bytes], bytes], whats: tuple[str, str]
@@ -152,12 +156,15 @@ def _complaint(following: subprocess.Popen[str]) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("written", "what"),
-    [
-        (b"no entry\n", "no entry"),
-        (b'{"seq":1}\n', "no entry"),
-        (b"[]\n", "no entry"),
-        (b"\x00\n", "NUL bytes"),
-    ],
+    some(
+        1,
+        [
+            (b"no entry\n", "no entry"),
+            (b'{"seq":1}\n', "no entry"),
+            (b"[]\n", "no entry"),
+            (b"\x00\n", "NUL bytes"),
+        ],
+    ),
 )
 def test_following_stops_at_what_is_no_entry(
     written: bytes, what: str, survey_log: Path, tmp_path: Path

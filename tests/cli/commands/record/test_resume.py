@@ -25,6 +25,7 @@ from refold.proxy.sessions import record_command
 from refold.tools.contract.tool_types import tool
 from tests.proxy.test_sessions import program
 from tests.support import resumable
+from tests.support.loops import some
 from tests.support.resumable import TOOLS, executed
 from tests.support.unfinished import cut, lines_of, rows_of
 from tests.support.upstream import Upstream
@@ -634,12 +635,15 @@ def test_a_watched_command_is_resumed_from_the_command_line(
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [
-        ([], "`refold resume` with -- COMMAND"),
-        (["--limit", "max_requests=2"], "--limit needs -- COMMAND"),
-        (["--list", "--", "true"], "--list has no effect with -- COMMAND"),
-        (["--"], "expected a command after --"),
-    ],
+    some(
+        1,
+        [
+            ([], "`refold resume` with -- COMMAND"),
+            (["--limit", "max_requests=2"], "--limit needs -- COMMAND"),
+            (["--list", "--", "true"], "--list has no effect with -- COMMAND"),
+            (["--"], "expected a command after --"),
+        ],
+    ),
 )
 def test_what_makes_no_sense_with_a_watched_command_is_refused(
     watched: tuple[Path, list[str]], invoke: Invoke, words: list[str], told: str
