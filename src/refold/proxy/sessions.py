@@ -52,6 +52,7 @@ from refold.proxy.http.routes import (
     base_urls,
     environment_of,
     moved_of,
+    refused_upgrades,
     routes_of,
     why_nothing_came,
     with_recorded,
@@ -129,7 +130,7 @@ class RecordedCommand:
     past: tuple[str, ...] = ()
     """Notes of addresses in answers that lead past Refold."""
     websockets: tuple[str, ...] = ()
-    """Paths at which a WebSocket was refused."""
+    """Paths at which a WebSocket was refused, and HTTP was not used then."""
     folder: str = ""
     """The recorded part of the folder, on one line; empty if none was to be."""
     is_empty: bool = False
@@ -357,6 +358,7 @@ def replay_command(
         notes += [_TYPED] if bookends.typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
+        notes += refused_upgrades(session.upgrades)
         notes += [*session.place.notes, *desk.refused, *filter(None, [left.note])]
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,

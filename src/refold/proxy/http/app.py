@@ -69,7 +69,7 @@ class Application:
 
         Without `names`, they come by any address, or by a name that containers have for their host:
         no page can have another site's name lead to one of these.
-        `upgrades` gets the paths at which a WebSocket was refused.
+        `upgrades` gets the paths at which a WebSocket was refused, until HTTP is used there.
         """
         self._upgrades = [] if upgrades is None else upgrades
         self.fault: Exception | None = None
@@ -125,10 +125,12 @@ class Application:
             known = ", ".join(f"/{name}/…" for name in sorted(self._routes))
             await answer.refused(_NOT_FOUND, f"unknown route /{incoming.route}: expected {known}")
             return
+        path = incoming.target.partition("?")[0]
         if incoming.header("upgrade").lower() == "websocket":
-            self._upgrades.append(incoming.target.partition("?")[0])
+            self._upgrades.append(path)
             await answer.refused(_UPGRADE_REQUIRED, _NO_WEBSOCKETS)
             return
+        self._upgrades[:] = [each for each in self._upgrades if each != path]
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
             await self._until_left(_serve(decided, answer), receive)

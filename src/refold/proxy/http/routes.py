@@ -95,6 +95,12 @@ _ELSEWHERE: Final = {
 """By the variable of a provider's key: that from which its clients read the base URL."""
 
 
+def refused_upgrades(paths: Iterable[str]) -> list[str]:
+    """Return a note for each path at which a WebSocket was refused."""
+    why = "because it cannot be recorded: make the client use HTTP"
+    return [f"a WebSocket was refused at {path}, {why}" for path in dict.fromkeys(paths)]
+
+
 def why_nothing_came(
     upstreams: Iterable[str] = (),
     websockets: Sequence[str] = (),
@@ -106,8 +112,7 @@ def why_nothing_came(
 
     `failure` describes the command's failure; empty if it did not fail.
     """
-    told = [f"a WebSocket was refused at {path}, because it cannot be recorded: "
-            "make the client use HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
+    told = refused_upgrades(websockets)
     led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     past = [
         name

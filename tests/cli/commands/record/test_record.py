@@ -245,6 +245,28 @@ def test_a_websocket_that_was_refused_is_told_where_nothing_else_came(invoke: In
     assert "nothing connected" not in done.stderr
 
 
+def test_a_websocket_that_was_refused_is_told_unless_http_is_used_there(invoke: Invoke) -> None:
+    """As Codex does it; a replay tells it, too."""
+    body = json.dumps({"model": "small", "messages": [{"role": "user", "content": "Hello"}]})
+    code = f"""
+{UPGRADES}
+for method, given in (("GET", {{"upgrade": "websocket"}}), ("POST", {{}})):
+    connection.close()
+    connection.request(method, base.path + "/chat/completions", {body!r}, given)
+    connection.getresponse().read()
+"""
+    words = ("--", sys.executable, "-c", code)
+    with Upstream() as upstream:
+        to = ("--upstream", upstream.openai_url)
+        done = invoke("record", "--log", "run.jsonl", *to, *words)
+    again = invoke("replay", "run.jsonl", *words)
+
+    assert (done.exit_code, again.exit_code) == (0, 0), done.stderr + again.stderr
+    for told in (done.stderr, again.stderr):
+        assert told.count("a WebSocket was refused at") == 1
+        assert "a WebSocket was refused at /responses" in told
+
+
 def test_a_record_of_nothing_is_nothing_to_replay(invoke: Invoke) -> None:
     """Though the command ends as it did: nothing was compared."""
     invoke("record", "--log", "run.jsonl", "--", "true")

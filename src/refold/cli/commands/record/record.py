@@ -86,7 +86,10 @@ def command(
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.command import is_fed  # noqa: PLC0415 - the same
-    from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
+    from refold.proxy.http.routes import (  # noqa: PLC0415 - the same
+        refused_upgrades,
+        why_nothing_came,
+    )
 
     spends = caps_of(limits)
     given = {
@@ -125,6 +128,8 @@ def command(
         failure = recorded.ended.failure()
         for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
             output.hint(why)
+    for why in () if recorded.is_empty else refused_upgrades(recorded.websockets):
+        output.complain(why)
     return code
 
 
