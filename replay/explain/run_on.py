@@ -242,14 +242,18 @@ class Explorer(World):
 
         A log has no line of a timer that did not fire, so each is the last request of its scope.
         """
-        status = self.finish.data.get("status") if self.finish is not None else "cancelled"
-        if status not in ("timed_out", "cancelled"):
+        if not self._is_stopped():
             return frozenset()
         last = {item.scope: item for item in self.asked_items if item.call}
         fired = {item.key for item in self.recorded_items if item.kind == "timer"}
         return frozenset(
             item for item in last.values() if item.kind == "timer" and item.key not in fired
         )
+
+    def _is_stopped(self) -> bool:
+        """Return whether the recorded run did not come to an end of its own."""
+        status = self.finish.data.get("status") if self.finish is not None else "cancelled"
+        return status in ("timed_out", "cancelled")
 
     @property
     def emitted(self) -> Item | None:
@@ -304,6 +308,10 @@ class Explorer(World):
         due = [(seq, key) for key, seq in self._due().items()]
         unknown = [call for call in calls if self._when(call) is None]
         unknown.sort(key=self._was_given_up)  # these wait for what made the record give up on them
+        is_left = not known and not due and all(map(self._was_given_up, unknown))
+        if unknown and is_left and self._is_stopped():  # the recorded run waited there, too
+            self.is_cut = True
+            return False
         may_come = unknown and not (due and self._was_given_up(unknown[0]))
         first = min([*known, *due], default=(1 << 62, ""))
         is_next = self._next_asked() < first[0] or first in due

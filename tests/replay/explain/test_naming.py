@@ -909,6 +909,22 @@ def test_a_call_before_one_that_was_cancelled_is_a_new_one(
     assert (found.category, found.call, found.later_count) == (category, "0#1", 0)
 
 
+async def cut_short(run: Run, _input: object, *, q: str) -> str:
+    """Ask, and wait for a call that does not come."""
+    await run.tool("search", q=q)
+    return await run.tool("lasting", q="b")
+
+
+def test_a_run_that_was_stopped_in_a_call_has_no_later_end(tmp_path: Path) -> None:
+    """Nobody knows what the call would have given, so nothing is said of what comes after it."""
+    log, limits = tmp_path / "a.jsonl", Limits(timeout_seconds=0.05)
+    record(functools.partial(cut_short, q="a"), log=log, tools=[search, lasting], limits=limits)
+
+    (found,) = reexecute(log, functools.partial(cut_short, q="x")).divergences
+
+    assert (found.category, found.call, found.later_count) == ("args_changed", "0#1", 0)
+
+
 ASLEEP: Step = ("sleep", 600)
 
 
