@@ -202,7 +202,7 @@ def test_ask(refold_models, delegation_snapshot):
 @pytest.mark.parametrize(
     ("test", "requests"),
     [
-        *some(3, [(TEST, 1), (ANTHROPIC, 1), (LEAVES, 2), (STREAMED, 1), (HTTPX, 1), (ASYNC, 1)]),
+        *some(1, [(TEST, 1), (ANTHROPIC, 1), (LEAVES, 2), (STREAMED, 1), (HTTPX, 1), (ASYNC, 1)]),
         pytest.param(PROCESS, 1, marks=pytest.mark.long),
     ],
     ids=[

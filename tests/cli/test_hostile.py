@@ -78,7 +78,7 @@ def _is_safe(text: str) -> bool:
         ["replay", "LOG", "--program", "PROGRAM"],
         ["replay", "LOG", "--program", "PROGRAM", "--json"],
         ["replay", "LOG"],
-        ["replay", "FOLDER", "--program", "PROGRAM"],
+        pytest.param(["replay", "FOLDER", "--program", "PROGRAM"], marks=pytest.mark.long),
         ["replay", "FOLDER", "--program", "PROGRAM", "--all"],
         ["replay", "FOLDER", "--json"],
         ["why", "LOG", "-1"],

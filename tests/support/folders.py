@@ -85,7 +85,8 @@ def git(folder: Path, *arguments: str) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     who = ["-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "init.defaultBranch=main"]
-    command = ["git", *who, "-c", "protocol.file.allow=always", *arguments]
+    how = ["-c", "protocol.file.allow=always", "-c", "maintenance.auto=false"]  # 3 ms a commit
+    command = ["git", *who, *how, *arguments]
     done = subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
