@@ -15,7 +15,6 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import ChildState, LimitCount, RunState, Seal
-from tests.support.loops import some
 
 STARTED = events.RunStarted(
     "demo", {"q": 1}, 0, {"timeout_seconds": 1e16}, "00", [], {"state": 1}, {}, {}, "", "r", "r"
@@ -47,7 +46,7 @@ def test_the_digest_is_the_same_for_ever() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", some(1, ["0", "4711"]))
+@pytest.mark.parametrize("seed", ["0", pytest.param("4711", marks=pytest.mark.long)])
 def test_the_digest_is_the_same_in_another_process(seed: str) -> None:
     """Neither the hash seed nor the time zone, the locale or the folder has a part in it."""
     code = (

@@ -909,7 +909,7 @@ def test_a_call_before_one_that_was_cancelled_is_a_new_one(
     assert (found.category, found.call, found.later_count) == (category, "0#1", 0)
 
 
-async def cut_short(run: Run, _input: object, *, q: str) -> str:
+async def cut_short(run: Run, _input: object, *, q: str) -> Any:
     """Ask, and wait for a call that does not come."""
     await run.tool("search", q=q)
     return await run.tool("lasting", q="b")
