@@ -123,6 +123,7 @@ def test_one_log_holds_models_and_servers(server: Path, tmp_path: Path) -> None:
     assert "identical: " in now.stderr  # how often the client lists the tools hangs on timing
     kinds = {(entry.call or "").partition("#")[0] for entry in read_entries(log)}
     assert {"0/1", "0/2", "0/mcp-weather"} <= kinds
+    assert f" in {len(kinds - {''})} conversations" in now.stderr
     assert refold.verify(log).complete
 
 

@@ -105,6 +105,7 @@ def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
         report,
         requests=report.requests + mcp.requests,
         served=report.served + mcp.served,
+        conversations=report.conversations + len(serving.record.connections),
         divergences=joined(report.divergences, mcp.divergences),
         notes=(*report.notes, *mcp.notes),
     )
