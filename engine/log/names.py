@@ -2,8 +2,8 @@
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
 its second; `audit.blobs/` has the large strings of the whole tree, `audit.files/` the contents of
-files in a watched command's folder. Pure, except for `Folder` and `listed`, which list one, and
-`fresh_path`, which names a new run. The rule is CONTRACT.md §4.
+files in a watched command's folder. Pure, except for `Folder` and `listed`, which list one,
+`followed`, and `fresh_path`, which names a new run. The rule is CONTRACT.md §4.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _SETTLED_NS: Final = 3_000_000_000
 
 
 def log_path(call: str, log: object, name: str = "log") -> Path:
-    """Return the path of a log that the public `call` was given: a path, or a `Recording`.
+    """Return the path of a log that the public `call` reads: it was given a path or a `Recording`.
 
     Raises:
         OptionRefused: it is neither, or begins with `~`.
@@ -45,7 +45,12 @@ def log_path(call: str, log: object, name: str = "log") -> Path:
         raise OptionRefused(call, name, "a path, or a Recording", found)
     if begins_at_home(log):
         raise OptionRefused(call, name, NO_HOME, f"{log!r:.80}")
-    return Path(log)
+    return followed(Path(log))
+
+
+def followed(path: Path) -> Path:
+    """Return the file that a link to a log leads to: the other files of the run lie beside it."""
+    return path.resolve() if path.is_symlink() and path.is_file() else path
 
 
 NO_HOME: Final = "a path without ~, which only shells know (os.path.expanduser)"

@@ -25,6 +25,7 @@ from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import CUT, T
 from refold.engine.log.descriptors import holding
+from refold.engine.log.names import log_path
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -569,7 +570,7 @@ def resume(
         results={key: to_json(value) for key, value in (results or {}).items()},
     )
     recording = resumed(
-        Path(log),
+        given["log"],
         program,
         people,
         tools=given["tools"],
@@ -694,7 +695,7 @@ def explore(
     from refold.replay.what_if.explore import explored  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.what_if.rehearsal import Stage  # noqa: PLC0415 - the same
 
-    stage = Stage(log, program, tools=given["tools"], session=given["session"])
+    stage = Stage(given["log"], program, tools=given["tools"], session=given["session"])
     return explored(stage, orders, on_order, timers=timers)
 
 
@@ -729,7 +730,7 @@ def sensitivity(
     from refold.replay.what_if.rehearsal import Stage  # noqa: PLC0415 - the same
     from refold.replay.what_if.sensitivity import influences  # noqa: PLC0415 - as in `reexecute`
 
-    stage = Stage(log, program, tools=given["tools"], session=given["session"])
+    stage = Stage(given["log"], program, tools=given["tools"], session=given["session"])
     return influences(stage, only=only, on_call=on_call)
 
 
@@ -777,7 +778,7 @@ def drift(
 
     again = _again(program, given, sources or LIVE)
     new = Path(into) if into is not None else None
-    return drifted(Path(log), again, compare=compare or {}, twice=twice, into=new)
+    return drifted(given["log"], again, compare=compare or {}, twice=twice, into=new)
 
 
 @names_nearest
@@ -833,7 +834,7 @@ def fork(
     if again not in (None, "failed"):
         raise UsageError(f"again={again!r:.60}: expected 'failed'")
     failed = again is not None
-    made = forked(Path(log), at, way, into=Path(into), edits=edits or {}, failed=failed)
+    made = forked(given["log"], at, way, into=Path(into), edits=edits or {}, failed=failed)
     if made.recording is None:
         return made
     replayed = _replayed(made.recording, program, given["tools"], session, check, made.origin)
@@ -849,7 +850,8 @@ def _given(call: str, program: object, **options: Any) -> dict[str, Any]:
     given = checked(call, **options)
     _check_program(call, program)
     check_may_start(call)
-    log = given["log"]
+    log = Path(given["log"]) if call == "resume" else log_path(call, given["log"])
+    given["log"] = log
     entries = read_entries(log, torn_ok=True)
     first = next(entries, None)
     from refold.replay.audit.session_fold import has_session  # noqa: PLC0415 - who only records needs none

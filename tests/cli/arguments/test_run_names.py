@@ -1,5 +1,6 @@
 """A run is named by its file, by its place in a folder, or by how its name begins."""
 
+import os
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from refold.cli.arguments.run_names import RUN, RUNS
 from refold.cli.group import COMMANDS, refold
 from refold.engine.runners.recording import record
+from tests.cli.conftest import Invoke
 from tests.support.stores import leading, record_run
 
 
@@ -201,3 +203,25 @@ def test_what_changes_a_log_refuses_a_url(line: str, stored: str) -> None:
 
     assert found.exit_code == 2
     assert f"`refold pull {stored.rpartition('/')[0]} audit.jsonl`" in found.output
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "replay", "diff", "ls", "explore", "why"])
+def test_a_link_to_a_run_is_read_as_the_run(
+    command: str, survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """The logs of its children and its large texts lie beside it, and not beside the link."""
+    link = tmp_path / "elsewhere" / "latest.jsonl"
+    link.parent.mkdir()
+    link.symlink_to(os.path.relpath(survey_log, link.parent))
+    of: dict[str, list[Any]] = {"diff": [survey_log], "why": ["-1"]}
+
+    asked, plain = (
+        invoke(command, log, *of.get(command, []), "--json") for log in (link, survey_log)
+    )
+
+    assert (asked.exit_code, plain.exit_code) == (0, 0), asked.stderr
+    assert _without_times(asked.stdout) == _without_times(plain.stdout)
+
+
+def _without_times(document: str) -> str:
+    return re.sub(r'"(\w*_ms|seconds)": ?[\d.]+', "", document)

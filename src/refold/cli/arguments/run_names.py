@@ -13,7 +13,7 @@ import click
 from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output
 from refold.engine.errors import UsageError
-from refold.engine.log.names import SUFFIX, is_runs
+from refold.engine.log.names import SUFFIX, followed, is_runs
 from refold.replay.difference.pointer_diff import few
 from refold.store.place import StoredRun, stored_run
 
@@ -35,6 +35,9 @@ class _Runs(UserPath):
     people read names the URL (`output.shown_path`). Rules: CONTRACT.md §4.8.
     """
 
+    _is_read = True
+    """Whether the command only reads the run; writing follows no link."""
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path of the run; as it was given, if there is such a file, or no such run."""
         if value == "":
@@ -43,7 +46,7 @@ class _Runs(UserPath):
             return self._stored(stored_run(value), ctx)
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not isinstance(value, str) or os.path.lexists(path) or not path.name:
-            return path
+            return followed(path) if self._is_read else path
         try:
             found = self._found(value, path.name, path.parent)
         except OSError:  # the command reports a folder that cannot be listed
@@ -159,6 +162,8 @@ PLACE: Final = _Place(path_type=Path)
 
 class _Own(_Runs):
     """The type of an argument that names a run that the command changes."""
+
+    _is_read = False
 
     def _stored(self, run: StoredRun, ctx: click.Context | None) -> Path:
         del ctx
