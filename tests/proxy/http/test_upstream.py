@@ -55,6 +55,7 @@ OK = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"
 def test_a_server_gets_what_the_program_said_and_no_more(tmp_path: Path) -> None:
     """No header of ours but the host, the length, and that answers are to be plain."""
     headers = {"accept": "text/plain", "x-odd": "caf\xe9", "accept-encoding": "br"}
+    headers |= {"connection": "X-One, http2-settings", "x-one": "1", "http2-settings": "AAMA"}
     with RawServer(answering(OK)) as server, recorded(tmp_path / "run.jsonl", server.url) as base:
         said(base, {}, headers=headers)
         said(base, None, method="GET", path="/openai/models")

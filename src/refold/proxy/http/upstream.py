@@ -6,7 +6,7 @@ request to the next. Rules: CONTRACT.md §16.1.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
@@ -59,18 +59,24 @@ class Unreachable(Exception):
 
 def passed_on(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request as the server gets them."""
-    kept = [(name, value) for name, value in headers if name not in _HOP]
     return [
         (name.encode("latin-1"), value.encode("latin-1"))
-        for name, value in [*kept, ("accept-encoding", "identity")]
+        for name, value in [*_end_to_end([*headers]), ("accept-encoding", "identity")]
     ]
 
 
 def passed_back(raw: Iterable[tuple[bytes, bytes]], *, is_unpacked: bool) -> Headers:
     """Return the headers of an answer as the program gets them."""
     headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
-    left_out = _HOP | {"content-encoding"} if is_unpacked else _HOP
-    return tuple((name, value) for name, value in headers if name not in left_out)
+    kept = _end_to_end(headers)
+    return tuple(each for each in kept if not (is_unpacked and each[0] == "content-encoding"))
+
+
+def _end_to_end(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return headers without those of one connection; it names some itself (RFC 9110, 7.6.1)."""
+    named = (value.lower().split(",") for name, value in headers if name == "connection")
+    left_out = _HOP.union(each.strip() for names in named for each in names)
+    return [(name, value) for name, value in headers if name not in left_out]
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
