@@ -261,6 +261,7 @@ def resumed(program: Any, log: Path, **options: Any) -> refold.Recording:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:`FILLED` changed while a subagent ran")
 @pytest.mark.parametrize("program", some(1, [of_the_tools_variable, of_the_childs_variable]))
 def test_a_result_that_depends_on_state_beside_the_log_is_warned_of(
     program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
