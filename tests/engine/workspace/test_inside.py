@@ -86,6 +86,16 @@ def test_nothing_leaves_the_folder(made: dict[str, str], path: str, what: int) -
         assert top.parent.stat().st_mtime_ns == around
 
 
+def test_a_file_is_older_than_an_index_that_is_written_at_once(tmp_path: Path) -> None:
+    """By a whole second, as git counts: else `git add` warns of line ends in a new copy alone."""
+    with Inside(tmp_path) as folder:
+        folder.make("a", FILE, b"one\n")
+    (tmp_path / "index").touch()
+
+    times = [int((tmp_path / name).stat().st_mtime) for name in ("a", "index")]
+    assert times[0] < times[1]
+
+
 def test_files_are_made_and_read(tmp_path: Path) -> None:
     """Links as links; nothing is replaced."""
     with Inside(tmp_path) as folder:
