@@ -13,7 +13,6 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -47,7 +46,7 @@ _MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _READS: Final = 3
 """How often a file is read that changes while it is."""
-_SETTLED_SECONDS: Final = 2
+_SETTLED_NS: Final = 2_000_000_000
 """The age of a file that is made. git counts whole seconds, and reads a file that is no older than
 its index once more: it then warns of line ends, as it does in no folder that is older."""
 _SCRATCH: Final = "refold-copy-"
@@ -98,7 +97,6 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
         self._top = os.open(top, _OPENED)
         self._above: list[str] = []
         self._open = os.dup(self._top)
-        self._made_at = time.time() - _SETTLED_SECONDS
 
     def _at(self, path: str, *, makes: bool = False) -> tuple[str, int]:
         """Return the name of a path, and the descriptor of the folder that has it.
@@ -195,7 +193,8 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
                 made = os.open(name, _MADE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
                 try:
                     write_all(made, content)
-                    os.utime(made, (self._made_at, self._made_at))
+                    aged = os.fstat(made).st_mtime_ns - _SETTLED_NS
+                    os.utime(made, ns=(aged, aged))
                 finally:
                     os.close(made)
         except FileExistsError:
