@@ -283,7 +283,7 @@ def test_in_no_prefix_is_said_of_what_is_open_that_it_has_ended(
         tree = OpenedRun(log).tree
         busy = {"", *map(scope_of, waiting)}
         spans = list(Spans(log))
-        lanes = trace_events(page(log, content=False).document)["traceEvents"]
+        lanes = [*trace_events(page(log, content=False).sides[0])]
 
         for node in below(tree):
             if node is tree or (tree.guarantee and node.scope in busy):

@@ -10,8 +10,8 @@ here, or by `refold.replay`; the page displays the results, and checks the chain
     comparison  the causes for which two runs differ, with their words
     patches     what changed between two documents
     entries     times and large texts of the entries of a log
-    critical    the critical path
-    other_forms the document as trace events, and as a summary in Markdown
+    critical    what led to each entry, and the critical path
+    other_forms the page as trace events, and as a summary in Markdown
     server      the page served on loopback, while logs grow
     output_files  writes files: whole, private, and never over a log
     html        the document, the logs and `assets/` as one file

@@ -25,7 +25,7 @@ def compared(a: OneRun, b: OneRun) -> dict[str, Any]:
 
     If they cannot be compared, `error` gives the reason.
     """
-    found: dict[str, Any] = {"other": b.document(), "causes": [], "notes": [], "error": ""}
+    found: dict[str, Any] = {"causes": [], "notes": [], "error": ""}
     sums, others = _sums(a), _sums(b)
     found["table"] = {name: [number, others[name]] for name, number in sums.items()}
     try:

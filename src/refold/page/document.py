@@ -32,11 +32,29 @@ BLOBS_MAX: Final = 20_000_000
 class Page:
     """The page as data, with the logs and texts that it shows."""
 
-    document: dict[str, Any]
     sides: tuple[OneRun, ...]
     """The run, and the one beside it."""
     written: tuple[Path, ...] = ()
     """Logs that were being written."""
+
+    @functools.cached_property
+    def document(self) -> dict[str, Any]:
+        """All that the page shows, but for entries and large texts; made when first asked for."""
+        one, *others = self.sides
+        document = one.document() | {"kinds": KIND_GROUPS, "title": self.title}
+        for other in others:
+            document["diff"] = self.diff | {"other": other.document()}
+        return document if one.content else without_content(document)
+
+    @functools.cached_property
+    def diff(self) -> dict[str, Any]:
+        """How the two runs differ by cause; empty of one run."""
+        return compared(*self.sides) if len(self.sides) > 1 else {}
+
+    @property
+    def title(self) -> str:
+        """The title of the run, and of the one beside it."""
+        return " ↔ ".join(side.title for side in self.sides)
 
     @property
     def logs(self) -> dict[str, Path]:
@@ -61,7 +79,7 @@ class Page:
             return {log: rows for side in self.sides for log, rows in side.states().items()}
         if name != "links":
             raise KeyError(name)
-        own, *others = (side.links() for side in self.sides)
+        own, *others = (side.links.as_json() for side in self.sides)
         return own | ({"other": others[0]} if others else {})
 
 
@@ -95,13 +113,7 @@ def page(
     sides = [one]
     if other is not None:
         sides.append(OneRun(OpenedRun(other), content=content, files=files, mark="~"))
-    document = one.document() | {"kinds": KIND_GROUPS}
-    if other is not None:
-        document["diff"] = compared(*sides)
-        document["title"] += f" ↔ {document['diff']['other']['title']}"
-    if not content:
-        document = without_content(document)
-    return Page(document, tuple(sides), _written(one.tree))
+    return Page(tuple(sides), _written(one.tree))
 
 
 def _written(tree: RunNode) -> tuple[Path, ...]:

@@ -6,7 +6,6 @@ Nothing is judged here: the agents are `replay.run.opened_run`'s, what led to wh
 """
 
 import contextlib
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from refold.engine.log.names import SUFFIX
 from refold.engine.state.digests import state_json
 from refold.engine.state.folding import Fold
 from refold.engine.workspace.paths import as_text
-from refold.page.critical import Link, critical_path
+from refold.page.critical import CauseLinks, critical_path
 from refold.page.entries import large_texts, read_times, sound
 from refold.page.turns import Turns, cut
 from refold.replay.audit.verify import Verification, verify
@@ -28,6 +27,7 @@ from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import Agent, OpenedRun
+from refold.replay.run.run_node import RunNode
 from refold.replay.run.totals import below
 
 VERSION: Final = 2
@@ -95,21 +95,35 @@ class OneRun:
             found.update(large_texts(path, entries))
         return found
 
+    @property
+    def title(self) -> str:
+        """The title of the run, with what was edited in a fork."""
+        edits = ", ".join(self.run.forked.get("edits", ()))
+        title = self.run.title if self.content else self.tree.name
+        return f"{title} · edited: {edits}" if edits else title
+
+    def facts(self, node: RunNode) -> dict[str, Any]:
+        """Return what `refold show --json` says of an agent, which needs no text of a call."""
+        names = (name for name in node.members() if name not in _LEFT_OUT)
+        facts = {name: plain(getattr(node, name)) for name in names}
+        if self.content:
+            return facts
+        # the words of a question, and names of files
+        return facts | {"standing": WORDS.get(node.status, ""), "files": []}
+
     def document(self) -> dict[str, Any]:
         """Return the page's data of this run alone."""
         run, root = self.run, self.tree
-        edits = ", ".join(run.forked.get("edits", ()))
-        agents = [self._agent(each) for each in run.agents]
+        agents = [self.agent(each) | {"turns": self.turns.of(each)} for each in run.agents]
         document = {
             "version": VERSION,
             "refold": __version__,
             "name": self.log.name,
             "path": self.log.name if self.log.is_absolute() else str(self.log),
-            "title": (run.title if self.content else root.name)
-            + (f" · edited: {edits}" if edits else ""),
+            "title": self.title,
             "guarantee": root.guarantee or "kernel",
             "content": self.content,
-            "verdict": self._verdict(),
+            "verdict": self.verdict(),
             "logs": self._logs(agents),
             "agents": agents,
             "main": (run.main if run.is_watched else run.agents[0]).key,
@@ -124,17 +138,12 @@ class OneRun:
             return document
         return document | {"entries": {name: self._bare(path) for path, name in self.ids.items()}}
 
-    def _agent(self, agent: Agent) -> dict[str, Any]:
-        """Return an agent as `refold show --json` does, its task once, with its turns."""
+    def agent(self, agent: Agent) -> dict[str, Any]:
+        """Return an agent but for its turns, its task once."""
         node = agent.node
         log = self.log if node.scope else Path(node.log)
-        names = (name for name in node.members() if name not in _LEFT_OUT)
-        shown = {name: plain(getattr(node, name)) for name in names}
-        if not self.content:  # the words of a question, and names of files
-            shown |= {"standing": WORDS.get(node.status, ""), "files": []}
-        turns = self.turns.of(agent)
-        firsts = (min(turn["entries"]) for turn in turns if turn["entries"])
-        return shown | {
+        firsts = (min(turn.entries) for turn in agent.turns if turn.entries)
+        return self.facts(node) | {
             "key": agent.key,
             "parent": agent.parent,
             "below": len(node.children),
@@ -145,22 +154,17 @@ class OneRun:
             "interval": agent.interval or (None, None),
             "log": self.ids.get(log),
             "seq": next(firsts, None) if node.scope else 0,
-            "turns": turns,
         }
 
     @cached_property
-    def _links(self) -> dict[tuple[str, int], list[Link]]:
-        """By log and number of an entry: what led to it directly, the link of its chain first."""
+    def links(self) -> CauseLinks:
+        """What led to each entry directly."""
         ids, counts = self.ids, {path: entries for path, (entries, _) in self.logs.items()}
-        return {
-            (ids[path], seq): [(how, ids.get(above, ""), at) for how, (above, at) in direct]
+        found = (
+            (ids[path], seq, [(how, ids.get(above, ""), at) for how, (above, at) in direct])
             for (path, seq), direct in direct_causes(counts)
-        }
-
-    def links(self) -> dict[str, Any]:
-        """Return what led to each entry: the link of its chain by log, and those beside it."""
-        main, beside = _linked(self._links, self.ids.values())
-        return main | {"beside": beside}
+        )
+        return CauseLinks(ids.values(), found)
 
     def _changes(self) -> list[dict[str, Any]]:
         """Return each change of a file, with its diff if that was asked for."""
@@ -183,9 +187,10 @@ class OneRun:
         if self.tree.guarantee or self.tree.status in STANDINGS:
             return []
         times, scopes = ({log: each[at] for log, each in self._times.items()} for at in (0, 1))
-        return critical_path(self._links, times, scopes, self.ids[self.log])  # type: ignore[arg-type]
+        return critical_path(self.links, times, scopes, self.ids[self.log])  # type: ignore[arg-type]
 
-    def _verdict(self) -> dict[str, Any]:
+    def verdict(self) -> dict[str, Any]:
+        """Return whether the logs are true, and where they are not."""
         found = self.verification
         return {
             "intact": found is None or found.intact,
@@ -245,27 +250,6 @@ _LEFT_OUT: Final = frozenset(
 )
 """Members of an agent that the page has in another form, or does not show."""
 _TOO_LARGE: Final = "too large for this page: refold show LOG --files"
-
-
-def _linked(
-    links: dict[tuple[str, int], list[Link]], logs: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return by log the link of each entry's chain; and by entry, what else led to it.
-
-    The links of a log are three lists, which a browser holds in a tenth of the memory of one list
-    of links: `how`, a number of `words`, and for its origin, `log`, a number of `logs` (-1: it is
-    not here), and `seq`, which is -1 for an entry without a cause.
-    """
-    words: dict[str, int] = {}
-    main: dict[str, Any] = {each: {"how": [], "log": [], "seq": []} for each in logs}
-    places = {each: at for at, each in enumerate(main)}
-    for (log, _), direct in links.items():
-        how, above, seq = direct[0] if direct else ("", log, -1)
-        row = words.setdefault(how, len(words)), places.get(above, -1), seq
-        for name, value in zip(("how", "log", "seq"), row, strict=True):
-            main[log][name].append(value)
-    beside = {f"{log}:{seq}": direct[1:] for (log, seq), direct in links.items() if direct[1:]}
-    return main | {"words": list(words), "logs": list(places)}, beside
 
 
 def _is_there(path: Path) -> bool:

@@ -1,15 +1,23 @@
-"""The page's document in other forms: Chrome trace events, and a summary in Markdown.
+"""The page in other forms: Chrome trace events, and a summary in Markdown.
 
-Text of a log is text in both: markup in it is escaped. Rules: CONTRACT.md §14.16.
+Neither makes the page's document, which takes many times the memory. Text of a log is text in both:
+markup in it is escaped. Rules: CONTRACT.md §14.16.
 """
 
+import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 from refold.engine.events.outcome import Usage
+from refold.page.document import Page
+from refold.page.one_run import OneRun
+from refold.page.turns import left_out, spent, without_content
 from refold.replay.run.amounts import tokens
+from refold.replay.run.opened_run import Agent
 from refold.replay.run.tree_text import printable
+from refold.replay.run.turns import Step, Turn
 
 _TIMED: Final = ("model", "tool", "child", "input", "timer", "aside")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
@@ -20,70 +28,83 @@ _ROWS_MAX: Final = 50
 """Runs that did not complete, in a summary."""
 
 
-def trace_events(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the agents as Chrome trace events, which Perfetto and Chrome show."""
-    events: list[dict[str, Any]] = []
-    last = max((each["interval"][1] or 0 for each in document["agents"]), default=0)
-    for pid, agent in enumerate(document["agents"]):
-        start, ended = agent["interval"]
+def trace_text(one: OneRun) -> Iterator[bytes]:
+    """Yield the parts of a file of Chrome trace events, which Perfetto and Chrome show."""
+    made_by = json.dumps({"generator": "Refold"})  # first: a file of ours is known by how it begins
+    yield f'{{"otherData": {made_by}, "displayTimeUnit": "ms", "traceEvents": ['.encode()
+    for number, event in enumerate(trace_events(one)):
+        yield (", " * (number > 0) + json.dumps(event)).encode()
+    yield b"]}\n"
+
+
+def trace_events(one: OneRun) -> Iterator[dict[str, Any]]:
+    """Yield the agents of a run as Chrome trace events."""
+    last = max((each.interval[1] or 0 for each in one.run.agents if each.interval), default=0)
+    for pid, agent in enumerate(one.run.agents):
+        facts = one.agent(agent)
+        start, ended = facts["interval"]
         if start is None:
             continue
-        name = f"{agent['name']} {agent['number'] or ''}".rstrip()
-        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
-        args = {"told": agent["told"], "spent": agent["spent"]}
-        how = agent["standing"] or agent["status"]
-        whole = [agent["seq"], "run", name, start, ended, how, args]
+        name = f"{facts['name']} {facts['number'] or ''}".rstrip()
+        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        told = facts["told"] if one.content else left_out(facts["told"])
+        args = {"told": told, "spent": facts["spent"]}
+        how = facts["standing"] or facts["status"]
+        whole = [facts["seq"], "run", name, start, ended, how, args]
         ends: list[int] = []  # of the last bar of each row: bars of one row may not overlap
-        for entry, kind, label, began, end, status, more in [whole, *sorted(_bars(agent))]:
+        for entry, kind, label, began, end, status, more in chain([whole], _bars(agent)):
             over = max(began, last if end is None else end)
             row = next((at for at, free in enumerate(ends) if free <= began), len(ends))
             ends[row:] = [over, *ends[row + 1 :]]
             event = {"ph": "X", "name": label, "cat": kind, "pid": pid, "tid": row, "ts": began}
             told = {"entry": entry, "status": status} | more
-            events.append(event | {"dur": over - began, "args": told})
-    made_by = {"generator": "Refold"}  # first: a file of ours is known by how it begins
-    return {"otherData": made_by, "traceEvents": events, "displayTimeUnit": "ms"}
+            yield event | {"dur": over - began, "args": told}
 
 
-def _bars(agent: dict[str, Any]) -> Iterator[list[Any]]:
+def _bars(agent: Agent) -> Iterator[list[Any]]:
     """Yield what took time: entry, kind, name, start, end, status, and what else is known."""
-    for turn in agent["turns"]:
-        own = [("model", turn["model"], turn, {"spent": turn["spent"]})] if turn["n"] else []
-        steps = [(each["kind"], each["name"], each, dict[str, Any]()) for each in turn["steps"]]
-        for kind, name, one, more in (*own, *steps):
-            if kind in _TIMED:
-                yield [one["entries"][0], kind, name, *one["interval"], one["status"], more]
+    found: list[Turn | Step] = [turn for turn in agent.turns if turn.n]
+    found += (step for turn in agent.turns for step in turn.steps if step.kind in _TIMED)
+    for one in sorted(found, key=lambda one: one.entries[0]):
+        if isinstance(one, Turn):
+            kind, name, more = "model", one.model, {"spent": spent(one)}
+        else:
+            kind, name, more = one.kind, one.name or one.kind, {}
+        yield [one.entries[0], kind, name, *one.interval, one.status, more]
 
 
-def summary(document: dict[str, Any]) -> str:
+def summary(page: Page) -> str:
     """Return a summary in Markdown, for a pull request or a CI step."""
-    return "\n".join(_lines(document)) + "\n"
+    return "\n".join(_lines(page)) + "\n"
 
 
-def _lines(document: dict[str, Any]) -> Iterator[str]:
-    agents, verdict, totals = document["agents"], document["verdict"], document["totals"]
+def _lines(page: Page) -> Iterator[str]:
+    one = page.sides[0]
+    verdict, totals = one.verdict(), one.run.totals
+    agents = [one.facts(each.node) for each in one.run.agents]
+    agents = agents if one.content else without_content(agents)
     tree = agents[0]
-    yield f"### {_cell(document['title'])}: {_cell(tree['standing'] or tree['status'])}"
+    yield f"### {_cell(page.title)}: {_cell(tree['standing'] or tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
     checked = f"intact: {answers['intact']}, complete: {answers['complete']}, not signed."
-    yield f"Log {_cell(document['name'])} {checked}"
+    yield f"Log {_cell(one.log.name)} {checked}"
     for each in verdict["problems"][:_ROWS_MAX]:
         yield f"- {_cell(each['name'])}:{each['line']}: {_cell(each['what'])}"
     yield from _more(len(verdict["problems"]))
     yield ""
-    if document["diff"] is None:
+    if page.diff:
+        yield from _differences(page.diff)
+    else:
         yield "| runs | completed below | failed | tool calls | requests | tokens | cost | time |"
         yield "|---|---|---|---|---|---|---|---|"
-        spent, cost = totals["all"], totals["all"]["cost_usd_micros"]
-        told = Usage(**{name: spent[name] for name in _TOKENS if name in spent})
+        used, cost = totals["all"], totals["all"]["cost_usd_micros"]
+        told = Usage(**{name: used[name] for name in _TOKENS if name in used})
         price = "-" if cost is None else f"${cost / 1_000_000:,.4f}"
         took = "-" if tree["duration_ms"] is None else f"{tree['duration_ms'] / 1000:,.1f} s"
         counts = [totals[name] for name in ("runs", "completed", "failed", "tools", "requests")]
         cells = [*(f"{count:,}" for count in counts), tokens(told) or "0", price, took]
         yield f"| {' | '.join(cells)} |"
-    else:
-        yield from _differences(document["diff"])
     bad = [node for node in agents if node["status"] not in ("completed", "running")]
     if bad:
         yield ""

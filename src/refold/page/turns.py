@@ -86,14 +86,19 @@ class Turns:
 
 
 def _turn(turn: Turn, steps: list[dict[str, Any]]) -> dict[str, Any]:
-    usage = Usage(**{name: turn.usage[name] for name in _USAGE if name in turn.usage})
     return _plain(
         turn,
         added=[*map(_message, turn.added)],
         dropped=[*map(_message, turn.dropped)],
         steps=steps,
-        spent=amounts.spent(usage) if turn.usage else "",
+        spent=spent(turn),
     )
+
+
+def spent(turn: Turn) -> str:
+    """Return the tokens and the cost of a turn in words; empty if the answer named none."""
+    usage = Usage(**{name: turn.usage[name] for name in _USAGE if name in turn.usage})
+    return amounts.spent(usage) if turn.usage else ""
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _GAP: Final = "a log or a large text of this run is missing or damaged: see"
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
-_TIMES: Final[dict[OutputKind, int]] = {"html": 5, "perfetto": 1, "markdown": 1}
+_TIMES: Final[dict[OutputKind, int]] = {"html": 7, "perfetto": 3, "markdown": 1}
 """As many times the bytes of its logs is what each takes at most, as measured."""
 _SHOWN: Final = 10
 """Places of damage that are listed."""
@@ -300,15 +301,21 @@ def _export(log: Path, target: Path | None, how: _How) -> _Made:
         for path in (one, *rest) if how.files else ():
             _list_files(path)
         made = page_of(one, *rest, content=not how.without_content, files=how.files)
-        written = _exported(made, how.to).encode()
-    problems = made.document["verdict"]["problems"]
+        size = 0
+
+        def parts() -> Iterator[bytes]:
+            nonlocal size
+            for part in _exported(made, how.to):
+                size += len(part)
+                yield part
+
+        if file is None:
+            sys.stdout.buffer.writelines(parts())
+        else:
+            file.write(parts())
+    problems = made.sides[0].verdict()["problems"]
     gaps = _gaps_in(((each["name"], each["line"], each["what"]) for each in problems), log)
-    if file is None:
-        click.echo(written)
-    else:
-        file.write(written)
     exported = "-" if file is None else output.shown_path(file.path)
-    size = len(written)
     return _Made(exported=exported, text=words.size(size), gaps=gaps, more={"bytes": size})
 
 
@@ -463,17 +470,17 @@ def _gaps_in(damage: Iterable[tuple[str, int, str]], log: Path) -> list[str]:
     return gaps
 
 
-def _exported(page: "Page", to: str) -> str:
+def _exported(page: "Page", to: str) -> Iterable[bytes]:
     from refold.page.html import page_html  # noqa: PLC0415 - not for help pages
-    from refold.page.other_forms import summary, trace_events  # noqa: PLC0415 - the same
+    from refold.page.other_forms import summary, trace_text  # noqa: PLC0415 - the same
 
     match to:
         case "perfetto":
-            return json.dumps(trace_events(page.document))
+            return trace_text(page.sides[0])
         case "markdown":
-            return summary(page.document)
+            return [summary(page).encode()]
         case _:
-            return page_html(page)
+            return [page_html(page).encode()]
 
 
 def _export_pack(log: Path, target: Path, *, has_files: bool) -> _Made:
