@@ -19,9 +19,16 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from tests.support.clusters import ray_cluster
+# Plugins are rewritten for their `assert`s, with all that they are shipped with: a second of a new
+# environment's first tests, for nothing.
+for _finder in sys.meta_path:
+    getattr(_finder, "_must_rewrite", set()).difference_update(("anyio", "hypothesis", "refold"))
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis.internal.conjecture import providers  # noqa: E402
+
+from tests.support.clusters import ray_cluster  # noqa: E402
 
 _SLOW: Final = [HealthCheck.too_slow]  # how long a machine takes says nothing of a law
 settings.register_profile("refold", max_examples=8, deadline=None, suppress_health_check=_SLOW)
@@ -48,9 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_Hanging())
-    for name in ("fsync", "fdatasync"):  # macOS has one of them
-        if really := getattr(os, name, None):
-            setattr(os, name, _unsynced(really))
+    if config.getoption("--hypothesis-profile") is None:
+        # It parses all of the product for constants, which few of eight examples would have.
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def _unsynced(really: Callable[[int], None]) -> Callable[[int], None]:
@@ -64,6 +71,11 @@ def _unsynced(really: Callable[[int], None]) -> Callable[[int], None]:
             really(descriptor)  # may be refused
 
     return sync
+
+
+for _name in ("fsync", "fdatasync"):  # macOS has one of them
+    if _really := getattr(os, _name, None):
+        setattr(os, _name, _unsynced(_really))  # before a test file imports it
 
 
 class _Hanging:

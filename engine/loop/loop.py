@@ -675,6 +675,9 @@ class Loop(asyncio.AbstractEventLoop):
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.unfinished.pop(task, None)
+        # Tasks of all runs have the same hashes: in asyncio's set, each new one is compared with
+        # those that ended and are not collected yet.
+        asyncio._unregister_task(task)  # noqa: SLF001 - exported for loops, as uvloop uses it
         if _is_unheard(task):
             self._failed.append(weakref.ref(task))
 
