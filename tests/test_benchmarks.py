@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from tests.benchmarks import curves, peers, report
+from tests.support.loops import for_each
 
 _ROOT: Final = Path(__file__).parents[1]
 
@@ -80,8 +81,8 @@ def test_a_curve_has_its_points_slopes_and_picture(tmp_path: Path) -> None:
     assert (tmp_path / "plots" / "curves.svg").exists() is (find_spec("matplotlib") is not None)
 
 
-@pytest.mark.parametrize(
-    ("points", "slope"),
+@for_each(
+    "points, slope",
     [
         ([(1, 5.0)], None),
         ([(1, 5.0), (10, 50.0)], 1.0),

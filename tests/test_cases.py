@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from tests.cases.__main__ import TESTS, Case, answered, listing, numbers_in
+from tests.support.loops import for_each
 
 _CASES_MAX: Final = 110
 
@@ -36,8 +37,8 @@ def test_no_test_names_a_case_that_is_not_there(cases: list[Case]) -> None:
     assert set(answered(TESTS)) <= {case.number for case in cases}
 
 
-@pytest.mark.parametrize(
-    ("line", "numbers"),
+@for_each(
+    "line, numbers",
     [
         ("Case 27: a volatile field is caught unless declared.", (27,)),
         ("Cases 6, 7 and 9: many logs.", (6, 7, 9)),

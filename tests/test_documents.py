@@ -403,7 +403,7 @@ NAMES: Final[dict[str, tuple[str, set[str]]]] = {
 """How a kind of name is written in a document, and those that there are."""
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@for_each("kind", NAMES)
 def test_every_name_in_a_document_exists(kind: str) -> None:
     """Options, commands, extras and clauses are there, in whatever sentence they stand."""
     pattern, known = NAMES[kind]

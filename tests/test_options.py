@@ -47,7 +47,7 @@ def greet(_run: refold.PlainRun, name: str) -> str:
     return f"Hello {name}!"
 
 
-@pytest.mark.parametrize("call", CALLS)
+@for_each("call", CALLS)
 def test_every_option_of_a_public_call_is_a_keyword_in_its_signature(call: str) -> None:
     parameters = inspect.signature(getattr(refold, call)).parameters.values()
 
@@ -181,7 +181,7 @@ def test_secrets_that_are_refused_are_not_shown() -> None:
     assert refused.value.found == "dict with int for 'PORT'"
 
 
-@pytest.mark.parametrize("call", CALLS)
+@for_each("call", CALLS)
 def test_what_cannot_be_called_is_no_program(call: str, tmp_path: Path) -> None:
     """And nothing is recorded."""
     log = tmp_path / "a.jsonl"
@@ -261,7 +261,7 @@ def test_what_looks_at_logs_refuses_by_name(
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("call", ["state", "resume", "drift", "delegation_tree"])
+@for_each("call", ["state", "resume", "drift", "delegation_tree"])
 def test_an_empty_log_is_said_to_be_empty(call: str, tmp_path: Path) -> None:
     """It is what a crash before the first line leaves."""
     (tmp_path / "a.jsonl").touch()
@@ -525,7 +525,7 @@ def test_a_model_may_be_named_by_a_text(tmp_path: Path) -> None:
     assert recording.result() == "Twice a day."
 
 
-@pytest.mark.parametrize("look", [refold.verify, refold.state, refold.delegation_tree])
+@for_each("look", [refold.verify, refold.state, refold.delegation_tree])
 def test_whatever_takes_a_log_takes_a_recording(look: Callable[[Any], Any], tmp_path: Path) -> None:
     recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.loops import for_each
 from tests.support.serving import APIS
 from tests.support.traffic import Call, Reply, Rule, all_traffic, rules_in
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
@@ -110,8 +111,8 @@ def test_each_request_is_refused_as_often_as_the_rule_says() -> None:
     assert limited.getheader("retry-after") == "1"
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "says"),
+@for_each(
+    "path, body, status, says",
     [
         ("/v1/chat/completions", {"model": "m", "messages": []}, 400, "no rule"),
         ("/v1/responses", ["odd"], 400, "malformed"),

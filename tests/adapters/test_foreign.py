@@ -20,6 +20,7 @@ from refold.engine.encoding.plain import without_empty
 from refold.engine.events.outcome import Usage
 from refold.engine.models import ModelReply
 from refold.engine.models.endpoint import failure_of
+from tests.support.loops import for_each
 
 
 def foreign(work: Any) -> ForeignTool:
@@ -87,12 +88,12 @@ def test_a_run_is_found_by_the_program_that_awaits(tmp_path: Path) -> None:
     assert program_run(None) is None
 
 
-@pytest.mark.parametrize("value", [None, 1, "a", 0.5, True, [1, {"a": [None]}]])
+@for_each("value", [None, 1, "a", 0.5, True, [1, {"a": [None]}]])
 def test_what_json_gives_back_is_exact(value: object) -> None:
     assert is_exact(value)
 
 
-@pytest.mark.parametrize("value", [(1,), {1: 2}, {"a": {1}}, b"", object()])
+@for_each("value", [(1,), {1: 2}, {"a": {1}}, b"", object()])
 def test_what_it_does_not_is_not(value: object) -> None:
     assert not is_exact(value)
 

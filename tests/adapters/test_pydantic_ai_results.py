@@ -11,9 +11,10 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from refold.adapters.pydantic_ai_results import called, dumped, loaded, plain_arguments, raised_back
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ToolError
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     "result",
     [
         None,
@@ -42,7 +43,7 @@ def test_anything_else_is_what_a_model_is_shown() -> None:
     assert loaded(dumped((1, dt.date(2026, 1, 2)))) == [1, "2026-01-02"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raised",
     [
         ModelRetry("not so"),

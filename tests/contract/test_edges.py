@@ -170,7 +170,7 @@ def test_what_record_takes_every_command_takes(
         assert json.loads(said.stdout)
 
 
-@pytest.mark.parametrize("place", ["arguments", "result", "note", "parameter", "child"])
+@for_each("place", ["arguments", "result", "note", "parameter", "child"])
 def test_one_level_more_is_refused_and_the_run_goes_on(tmp_path: Path, place: str) -> None:
     """§3.5: the edge is where this suite looks for it; what is refused harms no log."""
     values = edges.every(0) | {place: edges.deepest(more=1)[place]}

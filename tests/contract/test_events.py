@@ -142,7 +142,7 @@ def test_each_kind_asks_or_answers_or_tells() -> None:
     assert answers | {"timer.fired"} == FROM_WORLD - UNSEEN, "those of Kernel.can_deliver"
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each.startswith(("tool.", "model."))])
+@for_each("kind", [each for each in KINDS if each.startswith(("tool.", "model."))])
 def test_what_tools_and_models_say_can_be_taken_out(kind: str) -> None:
     """§3.9: a kind that redaction does not know would be written whole."""
     event, family = example(kind, is_full=True), kind.partition(".")[0]

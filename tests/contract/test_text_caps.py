@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 import refold
 from refold.engine.encoding.patterns import GLOB_MAX, PATTERN_MAX
 from refold.engine.errors import ToolError
@@ -24,6 +22,7 @@ from refold.tools.delegation.spawn import JOB_IDS_MAX
 from refold.tools.files.commands import FILE_BYTES_MAX, run_command_tool, write_file_tool
 from refold.tools.files.file_tools import file_tools
 from refold.tools.files.rooted import PATH_MAX
+from tests.support.loops import for_each
 
 REQUEST: Final = ChildOptions().request_bytes
 ARGUMENT: Final = 128 * 1024
@@ -111,7 +110,7 @@ def test_every_text_of_a_shipped_tool_has_a_cap(tmp_path: Path) -> None:
     assert found - {"subagent_dispatch /agent_id"} == CAPS.keys() - {"subagent_dispatch /agent_id"}
 
 
-@pytest.mark.parametrize("name", CAPS)
+@for_each("name", CAPS)
 def test_more_than_a_cap_of_its_own_is_an_error_for_the_model(name: str, tmp_path: Path) -> None:
     """It names the size that is allowed, or, for a program's argument, what the system says."""
     tool, _, pointer = name.partition(" ")

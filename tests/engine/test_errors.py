@@ -99,8 +99,8 @@ def _drawn_below(kind: type) -> str:
     return ours[0].__name__
 
 
-@pytest.mark.parametrize(
-    ("line", "what", "said"),
+@for_each(
+    "line, what, said",
     [
         (1, "hash", ": the line was altered or replaced."),
         (2, "line deleted", ". Line 1 is intact: to see what can be saved, use `refold verify`."),

@@ -20,6 +20,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.loops import for_each
 
 TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="unset")
 
@@ -178,7 +179,7 @@ LEAVING = DelegationTool(name="leaves", description="", parameters={}, handler=_
 # --- leaving -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["task", "callback", "handler", "delegation", "twice"])
+@for_each("how", ["task", "callback", "handler", "delegation", "twice"])
 def test_whoever_leaves_ends_the_run(tmp_path: Path, how: str) -> None:
     """`sys.exit` in a task ends the program, not the task alone; the program cleans up."""
 

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from refold.exports.otlp import Delivery, lines, send
 from refold.exports.spans import Spans
+from tests.support.loops import for_each
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2"
 
@@ -73,8 +74,8 @@ def rejecting(count: int) -> bytes:
     return ExportTraceServiceResponse(partial_success=partly).SerializeToString()
 
 
-@pytest.mark.parametrize(
-    ("answer", "lost", "why"),
+@for_each(
+    "answer, lost, why",
     [
         *[({"status": each}, None, "example.org/login") for each in (301, 302, 304, 307, 308)],
         ({"status": 404}, None, "404"),

@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
 from refold.engine.ports.programs import load
 from refold.programs import SHIPPED
 from refold.programs.shipped import tools_of
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("program", "tools"),
+@for_each(
+    "program, tools",
     [
         ("survey_tree", {"list_files", "read_file", "search_text", "parse_source"}),
         ("survey_package", {"list_files", "read_file", "search_text", "parse_source"}),
@@ -25,6 +24,6 @@ def test_each_shipped_program_has_the_tools_that_it_calls(
     assert {tool.name for tool in tools_of(program, tmp_path)} == tools
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@for_each("name", SHIPPED)
 def test_each_shipped_name_is_a_program(name: str) -> None:
     assert callable(load(SHIPPED[name]))

@@ -17,6 +17,7 @@ from refold.replay.compare.diff import diff
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools.files.rooted import FileEntry
+from tests.support.loops import for_each
 
 TASK = {"title": "a tree", "skip": ["test"], "jobs": 2, "parts": 3}
 
@@ -149,7 +150,7 @@ def test_it_counts_files_lines_functions_classes_and_imports(sources: Path) -> N
     assert found["largest"][0] == {"name": "A.long", "file": "beta/deep.py", "line": 2, "lines": 4}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "source",
     ["if x:\n    {}", "try:\n    {}\nexcept E:\n    pass", "match x:\n    case 1:\n        {}",
      "for a in b:\n    pass\nelse:\n    {}", "with a:\n    {}", "class B:\n    {}"],
@@ -160,8 +161,8 @@ def test_functions_are_found_wherever_a_statement_may_stand(source: str, tmp_pat
     assert _parse(tmp_path, "m.py")["functions"] == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
+@for_each(
+    "name, content, why",
     [
         ("broken.py", b"def (:\n", "SyntaxError"),
         ("nul.py", b"a = 1\0\n", ""),
@@ -182,7 +183,7 @@ def test_what_cannot_be_parsed_is_said_and_stops_nothing(
     assert why in found["unparsed"][0]["why"]
 
 
-@pytest.mark.parametrize("path", ["../secret.py", "/etc/passwd", "link.py"])
+@for_each("path", ["../secret.py", "/etc/passwd", "link.py"])
 def test_nothing_outside_the_root_is_read(path: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()

@@ -31,12 +31,13 @@ from refold.proxy.command import CommandEnd
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.routes import keys_of, routes_of
 from refold.replay.observed.record import read_record
+from tests.support.loops import for_each
 
 DRAWN = "a8f3k2m9x7q1z5w4"
 
 
-@pytest.mark.parametrize(
-    ("command", "program"),
+@for_each(
+    "command, program",
     [
         (["python3", "agent.py", "--fast"], "agent.py"),
         (["/usr/bin/node", "src/agent.mjs"], "agent.mjs"),
@@ -118,7 +119,7 @@ def test_every_key_of_our_routes_that_was_there_is_given(
     assert found[name] == f"{PLACEHOLDER}-{name}"
 
 
-@pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "failed"), (130, "failed")])
+@for_each("code, status", [(0, "completed"), (3, "failed"), (130, "failed")])
 def test_the_last_entry_says_how_it_ended(tmp_path: Path, code: int, status: str) -> None:
     """With what it printed, without secrets."""
     secrets = Secrets()
@@ -188,8 +189,8 @@ def test_a_log_that_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     assert found == ["mine", "mine/a.files", "mine/a.files/notes"]
 
 
-@pytest.mark.parametrize(
-    ("given", "terminal", "is_typed"),
+@for_each(
+    "given, terminal, is_typed",
     [
         ({"terminal": [80, 24], "typed_at": True, "variables": ["A"]}, (80, 24), True),
         ({"command": ["x"]}, None, False),

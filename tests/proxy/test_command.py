@@ -17,6 +17,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.proxy.command import KEPT_BYTES, CommandEnd, run_command, terminal_here
 from refold.proxy.signals import Signals
+from tests.support.loops import for_each
 
 
 def ran(*command: str, write: io.BytesIO | None = None, **how: object) -> CommandEnd:
@@ -48,15 +49,15 @@ def test_of_much_output_the_beginning_is_kept_and_all_is_passed_on() -> None:
     assert KEPT_BYTES <= len(ended.printed) < KEPT_BYTES + 100_000
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
+@for_each(
+    "code, expected",
     [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
 )
 def test_exit_codes_are_those_of_a_shell(code: str, expected: int) -> None:
     assert ran("sh", "-c", code).exit_code == expected
 
 
-@pytest.mark.parametrize("name", ["no-such-command-here", "/no/such/file", "/dev/null", ""])
+@for_each("name", ["no-such-command-here", "/no/such/file", "/dev/null", ""])
 def test_a_command_that_cannot_be_started_is_the_callers_fault(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         ran(name)

@@ -26,6 +26,7 @@ from refold.replay.observed.effects import effects_of
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import report_of
 from tests.support.forging import Change, forged, in_input, in_rules, in_wire
+from tests.support.loops import for_each
 from tests.support.proxied import RawServer, answering, question, recorded, replayed, said
 from tests.support.upstream import Upstream
 
@@ -469,7 +470,7 @@ SHAPES: Final[dict[str, Change]] = {
 """What no recorder writes: a replay would stop in the middle of it."""
 
 
-@pytest.mark.parametrize("row", SHAPES)
+@for_each("row", SHAPES)
 def test_what_no_recorder_writes_is_damage_before_a_command_starts(
     row: str, record: Path, tmp_path: Path
 ) -> None:
@@ -491,7 +492,7 @@ PATTERNS: Final[dict[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("row", PATTERNS)
+@for_each("row", PATTERNS)
 def test_a_pattern_that_takes_for_ever_is_left_out(row: str, record: Path, tmp_path: Path) -> None:
     """More is compared then, never less; what is asked with many letters is read in no time."""
     letters = "a" * 5000 + "!"
@@ -546,7 +547,7 @@ CALLS: Final[dict[str, tuple[Change, list[str], int]]] = {
 """What an answer asks for: by the bytes that a client gets."""
 
 
-@pytest.mark.parametrize("row", CALLS)
+@for_each("row", CALLS)
 def test_the_calls_that_are_announced_are_those_that_are_served(
     row: str, record: Path, tmp_path: Path
 ) -> None:

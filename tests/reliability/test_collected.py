@@ -15,6 +15,7 @@ import pytest
 import refold
 from refold.engine.log.reader import read_entries
 from refold.engine.program.run import PlainRun, Run
+from tests.support.loops import for_each
 
 
 @refold.tool(effect="pure")
@@ -73,7 +74,7 @@ def test_a_generator_in_a_cycle_is_closed_at_the_end(tmp_path: Path) -> None:
     refold.reexecute(log, program).check()
 
 
-@pytest.mark.parametrize("how", ["raise", "tool", "gather", "wait_for", "model"])
+@for_each("how", ["raise", "tool", "gather", "wait_for", "model"])
 def test_a_generator_is_closed_when_the_function_that_has_it_fails(
     tmp_path: Path, how: str
 ) -> None:

@@ -6,8 +6,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold import PlainRun, Recording, Run, record, reexecute, tool
 from refold.engine.log.reader import read_entries
 from tests.support.loops import for_each
@@ -61,7 +59,7 @@ def test_gathered_calls(tmp_path: Path, seed: int) -> None:
     assert keys_of(recording) == {str(n): f"0/{n + 1}#1" for n in range(4)}
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@for_each("seed", range(ROUNDS))
 def test_gathered_branches_of_several_steps(tmp_path: Path, seed: int) -> None:
     """Case 30: each keeps its results, whatever ends first."""
 
@@ -80,7 +78,7 @@ def test_gathered_branches_of_several_steps(tmp_path: Path, seed: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_a_gather_within_a_gather(tmp_path: Path, seed: int) -> None:
     """Case 31: results come back in the shape in which they were asked."""
 
@@ -113,7 +111,7 @@ def test_a_cancellation_and_an_outcome_in_one_step(tmp_path: Path, seed: int) ->
     assert replayed(tmp_path, program, delays(seed, 3)).ok
 
 
-@pytest.mark.parametrize("when", ["before it starts", "before it is sent", "while it runs"])
+@for_each("when", ["before it starts", "before it is sent", "while it runs"])
 def test_a_cancelled_call(tmp_path: Path, when: str) -> None:
     """Case 39: cancelling before a call starts, in the step that asks for it, and while it runs."""
     gate = threading.Event()
@@ -174,7 +172,7 @@ def test_shielded_work_goes_on(tmp_path: Path) -> None:
     assert recording.output == ["CancelledError", "inner after all", "stays after all"]
 
 
-@pytest.mark.parametrize("how", ["never", "twice", "reversed", "all reversed", "by another"])
+@for_each("how", ["never", "twice", "reversed", "all reversed", "by another"])
 def test_how_often_and_in_which_order_a_call_is_awaited(tmp_path: Path, how: str) -> None:
     """Case 41: never, twice, in the other order, by a task that did not ask for it."""
 

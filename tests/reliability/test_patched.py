@@ -4,10 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import refold
 from refold.testing import FixedClock
+from tests.support.loops import for_each
 from tests.support.resumable import TOOLS, step
 from tests.support.unfinished import cut, rows_of
 
@@ -152,7 +151,7 @@ def test_a_marker_in_concurrent_branches_has_one_answer(tmp_path: Path) -> None:
     assert sum(row["kind"] == "patch.marked" for row in rows_of(new.log)) == 1
 
 
-@pytest.mark.parametrize("entries", range(1, 7))
+@for_each("entries", range(1, 7))
 def test_a_resumed_run_passes_a_marker_where_it_comes_to_it(entries: int, tmp_path: Path) -> None:
     """Case 99: after the end of the record it is a new run, before it the old one."""
     old = _recorded(before, tmp_path / "old.jsonl")

@@ -11,6 +11,7 @@ import pytest
 
 from refold import Delegation, Diverged, Limits, Run, record, reexecute, tool
 from refold.replay.explain.divergence import Divergence
+from tests.support.loops import for_each
 from tests.support.steps import Step, program_of, recorded
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -29,7 +30,7 @@ def edited(tmp_path: Path, before: list[Step], after: list[Step]) -> Divergence:
     return found
 
 
-@pytest.mark.parametrize("at", range(4))
+@for_each("at", range(4))
 def test_another_name(tmp_path: Path, at: int) -> None:
     """Case 11: a call that has another name is found where it stands."""
     name = {"search": "fetch", "fetch": "search"}[FOUR[at][1]]
@@ -40,7 +41,7 @@ def test_another_name(tmp_path: Path, at: int) -> None:
     assert [one.pointer for one in found.diff] == ["/name"]
 
 
-@pytest.mark.parametrize("at", range(4))
+@for_each("at", range(4))
 def test_other_arguments(tmp_path: Path, at: int) -> None:
     """Case 12: a call with other arguments is found, with the place in them."""
     changed = ("tool", FOUR[at][1], {"q": "new"})
@@ -83,7 +84,7 @@ def test_a_result_of_another_type(tmp_path: Path) -> None:
     assert "at /y: expected a value" in found.cause
 
 
-@pytest.mark.parametrize("value", [2, None, "1", 1.0, True, [1], {"n": 1}])
+@for_each("value", [2, None, "1", 1.0, True, [1], {"n": 1}])
 def test_another_output(tmp_path: Path, value: Any) -> None:
     """Case 14: a program that returns something else is found, however like it is."""
     found = edited(tmp_path, [A, ("return", 1)], [A, ("return", value)])
@@ -91,7 +92,7 @@ def test_another_output(tmp_path: Path, value: Any) -> None:
     assert (found.category, found.call) == ("output_changed", "")
 
 
-@pytest.mark.parametrize("at", range(5))
+@for_each("at", range(5))
 def test_one_call_more(tmp_path: Path, at: int) -> None:
     """Case 15: a call that was added is found where it was added, and nothing after it."""
     found = edited(tmp_path, [*FOUR, ("return", 1)], [*FOUR[:at], X, *FOUR[at:], ("return", 1)])
@@ -101,7 +102,7 @@ def test_one_call_more(tmp_path: Path, at: int) -> None:
     assert found.later == ()
 
 
-@pytest.mark.parametrize("at", range(4))
+@for_each("at", range(4))
 def test_one_call_less(tmp_path: Path, at: int) -> None:
     """Case 16: a call that was left out is found where it stood, and nothing after it."""
     found = edited(tmp_path, [*FOUR, ("return", 1)], [*FOUR[:at], *FOUR[at + 1 :], ("return", 1)])
@@ -111,7 +112,7 @@ def test_one_call_less(tmp_path: Path, at: int) -> None:
     assert found.later == ()
 
 
-@pytest.mark.parametrize("at", range(3))
+@for_each("at", range(3))
 def test_two_calls_that_changed_places(tmp_path: Path, at: int) -> None:
     """Case 17: wherever the two stand."""
     swapped = [*FOUR[:at], FOUR[at + 1], FOUR[at], *FOUR[at + 2 :]]
@@ -136,7 +137,7 @@ def test_something_of_another_kind(tmp_path: Path, other: Step, at: int) -> None
     assert edited(tmp_path / "b", after, FOUR).category == "kind_changed"
 
 
-@pytest.mark.parametrize("at", range(4))
+@for_each("at", range(4))
 def test_an_early_return(tmp_path: Path, at: int) -> None:
     """Case 19: a program that returns before its record does: what is left is said."""
     found = edited(tmp_path, [*FOUR, ("return", 1)], [*FOUR[:at], ("return", 1)])
@@ -145,7 +146,7 @@ def test_an_early_return(tmp_path: Path, at: int) -> None:
     assert found.later_count == 3 - at
 
 
-@pytest.mark.parametrize("at", range(5))
+@for_each("at", range(5))
 def test_an_error_for_a_return(tmp_path: Path, at: int) -> None:
     """Case 20: a program that raises is found, with the line that raised."""
     found = edited(tmp_path, [*FOUR, ("return", 1)], [*FOUR[:at], ("raise", "no"), *FOUR[at:]])

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import refold
+from tests.support.loops import for_each
 
 CUTS = range(2, 9)
 
@@ -23,7 +22,7 @@ async def drawing(run: refold.Run, _: Any) -> list[Any]:
     return [*drawn, loud, str(run.uuid()), run.random("a").random(), run.random("b").random()]
 
 
-@pytest.mark.parametrize("kept", CUTS)
+@for_each("kept", CUTS)
 def test_a_resumed_run_keeps_what_it_drew(kept: int, tmp_path: Path) -> None:
     """Cases 24, 52: cut after each entry, what the log has is given again; and it replays."""
     whole = refold.record(drawing, None, log=tmp_path / "whole.jsonl", tools=[shout])

@@ -46,7 +46,7 @@ def test_a_url_names_a_store_or_a_log_in_it(text: str, url: str, name: str) -> N
     assert str(stored_run(text)) == text.rstrip("/")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "s3://key:s3cr3t@bucket/audits",
@@ -111,9 +111,7 @@ def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path:
         ObjectStore(url)
 
 
-@pytest.mark.parametrize(
-    ("url", "is_made"), [("ftp://host/a", False), ("s4://bucket", True), ("http://host/a", True)]
-)
+@for_each("url, is_made", [("ftp://host/a", False), ("s4://bucket", True), ("http://host/a", True)])
 def test_a_url_that_can_be_no_store_is_refused_with_those_that_can(
     url: str, *, is_made: bool
 ) -> None:

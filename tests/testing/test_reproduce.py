@@ -12,6 +12,7 @@ from refold.engine.ports.ports import Program, Reference
 from refold.testing.reproduce import program_words, replay_command, shown
 from refold.tools import Tool
 from refold.tools.delegation.subagent import subagent_tool
+from tests.support.loops import for_each
 
 HERE = Path(__file__).parent
 
@@ -38,8 +39,8 @@ class TestNames:
         return number
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@for_each(
+    "given, words",
     [
         (program, "test_reproduce.py:program"),
         (TestNames.program, "test_reproduce.py:TestNames.program"),
@@ -73,8 +74,8 @@ def test_a_partial_has_no_name() -> None:
     assert program_words(functools.partial(program), HERE) is None
 
 
-@pytest.mark.parametrize(
-    ("given", "tools", "command"),
+@for_each(
+    "given, tools, command",
     [
         ("agent", [plain], "refold replay {log}"),
         (program, [plain, subagent_tool()], "--program test_reproduce.py:program"),

@@ -10,6 +10,7 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
 from tests.support.hints import texts_of, unknown_options
+from tests.support.loops import for_each
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = [ROOT / name for name in ("engine", "replay", "tools", "src/refold")]
@@ -42,8 +43,8 @@ def test_what_was_given_is_kept_and_only_the_rest_is_asked_for(log: Path) -> Non
     )
 
 
-@pytest.mark.parametrize(
-    ("names", "more"),
+@for_each(
+    "names, more",
     [
         (["read_file"], ""),
         (["read_file", "run_command"], " --agent AGENT.md"),

@@ -25,7 +25,7 @@ from refold.engine.runners.recording import record
 from refold.store.place import StoredRun
 from refold.tools import tool
 from tests.support import watched
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 
 
 def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
@@ -86,7 +86,7 @@ def test_what_fails_over_a_log_that_is_nonsense_is_told_as_damage(
         raise TypeError("over an entry")
 
 
-@pytest.mark.parametrize("bytes_kept", [0, 2, 300])
+@for_each("bytes_kept", [0, 2, 300])
 def test_a_packed_log_that_was_cut_is_refused_like_any_damaged_log(
     bytes_kept: int, survey_log: Path, tmp_path: Path
 ) -> None:
@@ -148,8 +148,8 @@ def test_nothing_is_said_by_a_record_that_is_not_intact(
     assert not Path("forked.jsonl").exists()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
+@for_each(
+    "old, new, words",
     [
         (b'"outcome":{', b'"outcome":{"$x":1,', ["show"]),
         (b'"mono_us":', b'"mono_us":"1","m":', ["resume", "--list"]),

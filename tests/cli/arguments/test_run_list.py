@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import orjson
-import pytest
 
 from refold.cli.arguments.run_list import listed_runs
 from refold.engine.events.outcome import Usage
@@ -13,6 +12,7 @@ from refold.engine.log.reader import scan
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
+from tests.support.loops import for_each
 
 
 def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_a_run_without_an_end_spent_is_not_known(tmp_path: Path) -> None:
     assert (found.status, found.usage) == ("broke_off", None)
 
 
-@pytest.mark.parametrize(("later_us", "duration_ms"), [(1_001_999, 1001), (0, 0), (-5, 0)])
+@for_each("later_us, duration_ms", [(1_001_999, 1001), (0, 0), (-5, 0)])
 def test_the_ends_of_a_log_say_when_it_was_and_what_it_took(
     later_us: int, duration_ms: int, tmp_path: Path
 ) -> None:

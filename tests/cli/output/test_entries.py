@@ -107,7 +107,7 @@ def test_kinds_of_a_watched_command_need_more_room(survey_log: Path, tmp_path: P
     assert kind_width(survey_log) < kind_width(watched)
 
 
-@pytest.mark.parametrize("meta", [None, {}, {"mono_us": "soon"}])
+@for_each("meta", [None, {}, {"mono_us": "soon"}])
 def test_an_entry_without_a_time_is_at_zero(meta: Any) -> None:
     assert origin_of(meta) == 0
 

@@ -34,8 +34,8 @@ from tests.support.loops import for_each
 Invoke = Callable[..., Result]
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@for_each(
+    "error, code",
     [
         (Diverged("somewhere"), DIFFERS),
         (LogExists("a.jsonl"), USAGE),

@@ -16,14 +16,15 @@ from refold.cli.output.people import (
 from refold.engine.errors import Unanswered, UsageError
 from refold.engine.ports.ports import Question
 from refold.replay.resume.open_ends import Doubt
+from tests.support.loops import for_each
 
 
 def _question(schema: dict[str, Any] | None = None, problem: str = "") -> Question:
     return Question(key="0#1 > 0#2", question="Which\x1b[2J?", schema=schema, problem=problem)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@for_each(
+    "text, value",
     [("1", 1), ('"1"', "1"), ("yes", "yes"), ("", ""), ('{"a":[1]}', {"a": [1]}), ("a=b", "a=b")],
 )
 def test_a_value_is_json_or_the_text_that_it_is(text: str, value: object) -> None:
@@ -54,7 +55,7 @@ def test_a_file_holds_one_value(tmp_path: Path) -> None:
     assert parse_decisions("--settle", [f"0#1=@{tmp_path / 'a'}"]) == {"0#1": {"b": 1}}
 
 
-@pytest.mark.parametrize("given", [["0#1"], ["=1"], ["0#1=1", "0#1=1"], ["0#1=@/no/such"]])
+@for_each("given", [["0#1"], ["=1"], ["0#1=1", "0#1=1"], ["0#1=@/no/such"]])
 def test_what_says_nothing_is_usage(given: list[str]) -> None:
     """Without a key, twice, or of a missing file."""
     with pytest.raises(UsageError):

@@ -5,17 +5,16 @@ import pytest
 
 from refold.cli.output import words
 from refold.engine.events.outcome import Usage
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 entries"), (1, "1 entry"), (2310, "2,310 entries")]
-)
+@for_each("number, text", [(0, "0 entries"), (1, "1 entry"), (2310, "2,310 entries")])
 def test_counts_have_their_noun(number: int, text: str) -> None:
     assert words.counted(number, "entry", "entries") == text
 
 
-@pytest.mark.parametrize(
-    ("duration_ms", "text"),
+@for_each(
+    "duration_ms, text",
     [
         (0, "0 ms"),
         (999, "999 ms"),
@@ -28,15 +27,15 @@ def test_durations_have_the_unit_that_fits(duration_ms: int, text: str) -> None:
     assert words.seconds(duration_ms) == text
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "text"), [(0, "0 B"), (812, "812 B"), (14_200, "14 kB"), (3_200_000, "3.2 MB")]
+@for_each(
+    "size_bytes, text", [(0, "0 B"), (812, "812 B"), (14_200, "14 kB"), (3_200_000, "3.2 MB")]
 )
 def test_sizes_have_the_unit_that_fits(size_bytes: int, text: str) -> None:
     assert words.size(size_bytes) == text
 
 
-@pytest.mark.parametrize(
-    ("micros", "text"),
+@for_each(
+    "micros, text",
     [
         (None, "cost \u2013"),
         (0, "$0.00"),

@@ -10,6 +10,7 @@ import pytest
 from refold.cli.schema.derived import HASH, derived
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
+from tests.support.loops import for_each
 
 
 @attrs.frozen
@@ -51,7 +52,7 @@ def test_what_a_value_prints_is_as_its_schema_says() -> None:
     assert schema["required"] == list(whole.as_json())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"head": "abc"},

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
-import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
@@ -14,10 +13,11 @@ from refold.replay.difference.pointer_diff import differences
 from refold.replay.difference.text_diff import TextChange
 from refold.replay.explain.divergence import Category, Divergence, Later
 from refold.replay.reexecute.reexecute import reexecute
+from tests.support.loops import for_each
 from tests.support.steps import program_of, recorded
 
 
-@pytest.mark.parametrize("category", get_args(Category))
+@for_each("category", get_args(Category))
 def test_every_category_is_as_the_schema_says(category: Category) -> None:
     """With every member that a divergence can have."""
     request = {"kind": "tool", "name": "search", "call": "0#1", "arguments": {"q": 1}}

@@ -3,12 +3,12 @@
 from typing import Any
 
 import jsonschema
-import pytest
 
 from refold.cli.schema.events import entry_schema
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import KINDS, ChildFinished, NoteAdded, RunFinished, ToolReturned
 from refold.engine.events.outcome import Fault, Outcome
+from tests.support.loops import for_each
 
 FAILED = Outcome(status="failed", error=Fault(code="c", message="m"))
 VALIDATOR = jsonschema.Draft202012Validator(entry_schema())
@@ -18,8 +18,8 @@ def _entry(kind: str, data: Any, **more: Any) -> dict[str, Any]:
     return {"seq": 1, "kind": kind, "data": data, "meta": {}, "hash": "0" * 64, **more}
 
 
-@pytest.mark.parametrize(
-    ("kind", "event"),
+@for_each(
+    "kind, event",
     [
         ("note.added", NoteAdded("text", {"a": [1]})),
         ("tool.returned", ToolReturned("error", None, {"code": "raised"})),
@@ -31,7 +31,7 @@ def test_what_the_codec_writes_is_valid(kind: str, event: Any) -> None:
     assert VALIDATOR.is_valid(_entry(kind, unstructure(event), call="0#1", cause=0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         _entry("note.added", {}),

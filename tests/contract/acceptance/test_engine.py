@@ -57,7 +57,7 @@ from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
 from tests.support.child_programs import look
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.sessions import Finding, findings
 
 PATIENCE_SECONDS = 60
@@ -264,7 +264,7 @@ async def _asks(run: Run, _: Any) -> None:
     await run.model([{"role": "user", "content": "say"}])
 
 
-@pytest.mark.parametrize("program", [_calls_one, _calls_two, _asks, None])
+@for_each("program", [_calls_one, _calls_two, _asks, None])
 def test_120_what_came_back_counts_and_not_the_program_alone(
     tmp_path: Path, program: Callable[[Run, Any], Any] | None
 ) -> None:

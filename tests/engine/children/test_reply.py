@@ -12,6 +12,7 @@ from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import Artifact, ChildRef, Fault, Outcome, Usage
 from refold.engine.ports.ports import Policy
 from refold.engine.state.folding import Fold
+from tests.support.loops import for_each
 
 GOOD: dict[str, Any] = {"status": "completed", "summary": "s"}
 
@@ -42,9 +43,7 @@ def test_a_reply_survives_the_frame() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("output", "summary"), [("text", "text"), ({"a": 1}, '{"a":1}'), (None, ""), (0, "0")]
-)
+@for_each("output, summary", [("text", "text"), ({"a": 1}, '{"a":1}'), (None, ""), (0, "0")])
 def test_the_summary_is_the_output_where_there_is_no_other(output: Any, summary: str) -> None:
     """Text as it is, any other value as JSON."""
     finished = RunFinished("completed", "done", output)
@@ -98,8 +97,8 @@ def test_another_shape_is_malformed_and_says_where(reply: Any, pointer: str) -> 
     assert f"at {pointer}:" in outcome.error.message
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
+@for_each(
+    "more, said",
     [
         ({"summary": 1}, "/summary: expected text, found an integer"),
         ({"error": {"code": "x"}}, "/error/message: expected text, found nothing"),
@@ -125,7 +124,7 @@ def test_it_says_what_was_expected_and_what_was_found(more: dict[str, Any], said
     assert outcome.error.message == f"the reply at {said}"
 
 
-@pytest.mark.parametrize("frame", [b"", b"{", b"\xff", b'{"a":1} x', b"NaN"])
+@for_each("frame", [b"", b"{", b"\xff", b'{"a":1} x', b"NaN"])
 def test_what_is_no_json_is_malformed(frame: bytes) -> None:
     """Code `json`."""
     outcome = outcome_of(frame, Policy())

@@ -75,7 +75,7 @@ def test_bytes_hold_nothing_that_a_terminal_obeys(text: str) -> None:
     assert not set(shown) & set("\xad\u061c\u200b\u200f\u2028\u2029\u202e\u2066\u2069\ufeff\ufffb")
 
 
-@pytest.mark.parametrize("tag", ["\U000e0020", "\U000e0041", "\U000e007f"])
+@for_each("tag", ["\U000e0020", "\U000e0041", "\U000e007f"])
 def test_a_line_hides_no_tag(tag: str) -> None:
     """Tags spell a text that nobody sees; their neighbours, and digests, have no part in it."""
     value = {"\U000e001f": f"{tag}x{tag}\U000e0080"}
@@ -163,8 +163,8 @@ def test_pointers_escape_what_json_pointers_escape() -> None:
     assert join("/a", 3) == "/a/3"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@for_each(
+    "value, text",
     [('a"b', 'a"b'), ("", ""), (None, "null"), ({"b": [1, "x"]}, '{"b":[1,"x"]}')],
 )
 def test_a_string_is_its_own_text(value: Any, text: str) -> None:

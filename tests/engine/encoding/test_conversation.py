@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from refold.engine.encoding import digest
 from refold.engine.encoding.conversation import Conversations
 from refold.engine.errors import NotCanonical
+from tests.support.loops import for_each
 
 ONE, TWO, THREE, FOUR = ({"role": "user", "content": text} for text in ("1", "2", "3", "4"))
 
@@ -117,9 +118,7 @@ def test_a_message_that_stays_is_hashed_once() -> None:
     assert again < first / 2
 
 
-@pytest.mark.parametrize(
-    "values", [(1, 1.0, True), (0.0, -0.0, 0, False, None), ("1", 1), ([], {})]
-)
+@for_each("values", [(1, 1.0, True), (0.0, -0.0, 0, False, None), ("1", 1), ([], {})])
 def test_values_that_python_takes_for_equal_are_other_messages(values: tuple[Any, ...]) -> None:
     """What is recognised is what has the same canonical bytes."""
     known = Conversations()
@@ -142,7 +141,7 @@ def test_a_message_that_was_changed_in_place_is_another() -> None:
     assert known.prefix((message,)).base == 0
 
 
-@pytest.mark.parametrize("value", [math.nan, 2**63, {1: "n"}, {"n"}, "\ud800"])
+@for_each("value", [math.nan, 2**63, {1: "n"}, {"n"}, "\ud800"])
 def test_what_no_log_holds_is_refused_beside_what_one_does(value: Any) -> None:
     """A message that cannot be written is refused each time, whatever was recognised before."""
     known = Conversations()

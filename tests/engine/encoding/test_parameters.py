@@ -126,7 +126,7 @@ def _untyped(number) -> int:  # type: ignore[no-untyped-def]  # noqa: ANN001
     return int(number)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda: refold.record(child, b"1"),

@@ -84,8 +84,8 @@ def test_what_could_take_for_ever_is_refused(pattern: str, why: str) -> None:
         compiled(pattern)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "fits"),
+@for_each(
+    "pattern, path, fits",
     [
         ("*.py", "src/a.py", True),
         ("src/*", "src/a.py", True),
@@ -99,7 +99,7 @@ def test_a_shell_pattern_is_for_names_or_for_paths(pattern: str, path: str, fits
     assert glob_of(pattern)(path) is fits
 
 
-@pytest.mark.parametrize("part", ["[", "[!", "[a-", "*", "*a"])
+@for_each("part", ["[", "[!", "[a-", "*", "*a"])
 def test_a_long_shell_pattern_is_refused(part: str) -> None:
     """`fnmatch` takes two minutes to read 60,000 brackets."""
     with pytest.raises(PatternRefusedError, match="at most 256 characters, found 60000"):
@@ -162,7 +162,7 @@ def test_in_the_worst_text_they_are_as_well(pattern: str) -> None:
     assert time.process_time() - began < 20
 
 
-@pytest.mark.parametrize("pattern", ["ba*a*c", "baba*a*c", "aa*a*a*c"])
+@for_each("pattern", ["ba*a*c", "baba*a*c", "aa*a*a*c"])
 def test_behind_a_beginning_they_are_as_well(pattern: str) -> None:
     """However often that stands there."""
     for text in ("a" * 100_000, "ba" * 50_000, "b" + "a" * 100_000):
@@ -182,8 +182,8 @@ def test_what_begins_with_a_text_is_found_in_a_text_of_any_length() -> None:
         assert replaced == "x" * 300_000 + re.sub(pattern, "[x]", text + "1 " * 300_000)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "choices"), [("(a|aa)", 2), ("(a|aa|aaa)", 3), ("(a|aa)(a|aa)", 4), ("a|aa|b", 3)]
+@for_each(
+    "pattern, choices", [("(a|aa)", 2), ("(a|aa|aaa)", 3), ("(a|aa)(a|aa)", 4), ("a|aa|b", 3)]
 )
 def test_choices_multiply(pattern: str, choices: int) -> None:
     """Each branch that may begin as another does is one."""

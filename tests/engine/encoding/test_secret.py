@@ -15,6 +15,7 @@ from refold.engine.encoding.secret import Secret, handles_in, put
 from refold.engine.errors import UsageError
 from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
+from tests.support.loops import for_each
 
 
 @attrs.frozen
@@ -154,7 +155,7 @@ def test_handles_are_found_in_containers_and_classes() -> None:
     assert found == {"/a~1b/1": "A", "/login/password": "A"}
 
 
-@pytest.mark.parametrize("formatted", [str, "{}".format, "Bearer %s".__mod__, "{:>9}".format])
+@for_each("formatted", [str, "{}".format, "Bearer %s".__mod__, "{:>9}".format])
 def test_a_handle_has_no_text(formatted: Any) -> None:
     """The text would be sent in the place of the value, and no error would say so."""
     with pytest.raises(UsageError, match=r"Pass it to a tool.*Bearer \{key\}"):

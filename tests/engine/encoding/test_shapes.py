@@ -162,7 +162,7 @@ def test_each_type_has_its_schema(hint: Any, schema: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hint",
     [dt.datetime, dt.date, dt.time, dt.timedelta, UUID, Decimal, Pair, Cat | Dog, frozenset[int]],
 )

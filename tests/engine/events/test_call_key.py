@@ -1,7 +1,5 @@
 """Rule: who needs a part of a call key asks for it (CONTRACT.md §9.1)."""
 
-import pytest
-
 from refold.engine.events.call_key import (
     in_order,
     key_in,
@@ -11,17 +9,16 @@ from refold.engine.events.call_key import (
     scope_above,
     scope_of,
 )
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("call", "scope"), [("0#1", "0"), ("0/1/2#13", "0/1/2"), ("0/1@4", "0/1"), ("", "")]
-)
+@for_each("call, scope", [("0#1", "0"), ("0/1/2#13", "0/1/2"), ("0/1@4", "0/1"), ("", "")])
 def test_the_scope_of_a_key_is_what_stands_before_its_ordinal(call: str, scope: str) -> None:
     """For calls and for timers."""
     assert scope_of(call) == scope
 
 
-@pytest.mark.parametrize(("call", "number"), [("0#1", 1), ("0/1/2#13", 13), ("0/1@4", 4)])
+@for_each("call, number", [("0#1", 1), ("0/1/2#13", 13), ("0/1@4", 4)])
 def test_the_number_of_a_key_is_its_ordinal(call: str, number: int) -> None:
     assert number_of(call) == number
 
@@ -32,8 +29,8 @@ def test_a_key_is_a_task_a_mark_and_a_number() -> None:
     assert parts_of("odd") == ("", "", "odd")
 
 
-@pytest.mark.parametrize(
-    ("run", "call", "key"),
+@for_each(
+    "run, call, key",
     [
         ("", "0/1#2", "0/1#2"),
         ("0#1", "0/1#2", "0#1 > 0/1#2"),
@@ -45,7 +42,7 @@ def test_in_a_tree_of_runs_a_key_names_the_run_as_well(run: str, call: str, key:
     assert run_and_call(key) == (run, call)
 
 
-@pytest.mark.parametrize(("scope", "above"), [("0/1/2", "0/1"), ("0/1", "0"), ("0", "")])
+@for_each("scope, above", [("0/1/2", "0/1"), ("0/1", "0"), ("0", "")])
 def test_above_a_task_stands_the_one_that_began_it(scope: str, above: str) -> None:
     assert scope_above(scope) == above
 

@@ -270,7 +270,7 @@ def test_without_a_tail_all_data_counts() -> None:
     assert codec.digestible("note.added", data) == data
 
 
-@pytest.mark.parametrize("kind", sorted(events.TAILS))
+@for_each("kind", sorted(events.TAILS))
 def test_only_a_tail_is_cut_off(kind: str) -> None:
     """What is in the digest is all else; where there is no tail, that is all."""
     tail = events.TAILS[kind].encode()

@@ -12,6 +12,7 @@ from refold.engine.events.flags import NOW, Flags
 from refold.engine.log.writer import LogWriter
 from refold.engine.recording.bookends import versions
 from refold.replay.reexecute.world import Replayed, first_event
+from tests.support.loops import for_each
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +42,7 @@ def test_a_log_without_a_flag_follows_the_older_rule() -> None:
     assert Later.unknown({"flags": {"most": "7", "in_turn": False}}) == ["most='7'"]
 
 
-@pytest.mark.parametrize("flags", [{"dreams": True}, {"in_turn": "yes"}, ["in_turn"], 7, None])
+@for_each("flags", [{"dreams": True}, {"in_turn": "yes"}, ["in_turn"], 7, None])
 def test_a_flag_that_is_not_known_is_refused_by_name(tmp_path: Path, flags: Any) -> None:
     """A later release wrote it: its rules cannot be followed; the log is verified all the same."""
     log = refold.record(_program, log=tmp_path / "a.jsonl").log

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import LimitRefused
 from refold.engine.events.limits import CEILINGS, Limits
+from tests.support.loops import for_each
 
 NAMES = [field.name for field in attrs.fields(Limits)]
 SECONDS = ("timeout_seconds", "join_seconds")
@@ -91,7 +92,7 @@ def test_nonsense_is_no_limit(name: str, cap: Any) -> None:
     assert caught.value.limit == name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_zero_is_a_limit_where_nothing_may_be_started(name: str) -> None:
     """For depth and children; all else needs at least something."""
     if name in ("max_depth", "max_children"):
@@ -101,7 +102,7 @@ def test_zero_is_a_limit_where_nothing_may_be_started(name: str) -> None:
             Limits.from_json({name: 0})
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*SECONDS, "cost_usd")])
+@for_each("name", [name for name in NAMES if name not in (*SECONDS, "cost_usd")])
 def test_only_seconds_and_money_have_fractions(name: str) -> None:
     """Counts and bytes are integers."""
     with pytest.raises(LimitRefused):

@@ -18,6 +18,7 @@ from refold.engine.events.outcome import (
     artifact_of,
     failed,
 )
+from tests.support.loops import for_each
 
 
 def test_the_statuses_are_those_of_the_type() -> None:
@@ -25,7 +26,7 @@ def test_the_statuses_are_those_of_the_type() -> None:
     assert get_args(Status) == STATUSES
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@for_each("status", STATUSES)
 def test_only_completed_is_ok(status: Status) -> None:
     """A limit, a rejection, a time-out: none of them succeeded."""
     assert Outcome(status=status).ok is (status == "completed")

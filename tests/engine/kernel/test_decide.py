@@ -10,6 +10,7 @@ from refold.engine.kernel.decide import RequestChild, decide, granted
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import Margin, RunState
+from tests.support.loops import for_each
 
 ASKED = ModelAsked("scripted", "", 0, [], {})
 
@@ -40,7 +41,7 @@ def test_a_fold_is_judged_like_the_state_that_it_makes() -> None:
         assert decide(fold, command) == decide(fold.state(), command)
 
 
-@pytest.mark.parametrize(("made", "is_granted"), [(7, True), (8, False), (9, False)])
+@for_each("made, is_granted", [(7, True), (8, False), (9, False)])
 def test_no_more_model_requests_than_max_iterations(made: int, *, is_granted: bool) -> None:
     """The request that would be one too many is refused, and the refusal says which it was."""
     state = RunState(limits=Limits(max_iterations=8), iterations=made)
@@ -51,7 +52,7 @@ def test_no_more_model_requests_than_max_iterations(made: int, *, is_granted: bo
     assert event == expected
 
 
-@pytest.mark.parametrize(("spent", "is_granted"), [(99, True), (100, False), (140, False)])
+@for_each("spent, is_granted", [(99, True), (100, False), (140, False)])
 def test_no_model_request_when_the_tokens_are_spent(spent: int, *, is_granted: bool) -> None:
     """Those that children used of their grants count; the last answer may overshoot."""
     state = RunState(
@@ -66,9 +67,7 @@ def test_no_model_request_when_the_tokens_are_spent(spent: int, *, is_granted: b
     assert event == (ASKED if is_granted else LimitHit("model_tokens", 100, "effect", spent))
 
 
-@pytest.mark.parametrize(
-    ("cost", "observed"), [(999_999, None), (1_000_000, 1.0), (1_250_000, 1.25), (None, 1.0)]
-)
+@for_each("cost, observed", [(999_999, None), (1_000_000, 1.0), (1_250_000, 1.25), (None, 1.0)])
 def test_no_model_request_when_the_money_is_spent(cost: int | None, observed: float | None) -> None:
     """A request whose cost nobody knows may have taken all of it."""
     usage = Usage(requests=1, cost_usd_micros=cost)
@@ -99,7 +98,7 @@ def test_a_granted_child_is_started_under_its_parents_limits() -> None:
     )
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
+@for_each("depth", [0, 1, 2])
 def test_a_run_at_max_depth_may_not_delegate(depth: int) -> None:
     """A run at depth `max_depth` may exist; its child is rejected and never started."""
     state = RunState(depth=depth, limits=Limits(max_depth=depth))

@@ -113,7 +113,7 @@ def test_a_refusal_names_the_line_of_the_program(tmp_path: Path) -> None:
     assert recording.error.message.startswith(here)
 
 
-@pytest.mark.parametrize("way", ["to_thread", "asyncio.run", "add_reader"])
+@for_each("way", ["to_thread", "asyncio.run", "add_reader"])
 def test_a_refusal_cannot_be_swallowed(tmp_path: Path, way: str) -> None:
     """Whatever the program makes of it, and whatever it returns then, the run has failed."""
 
@@ -539,7 +539,7 @@ def test_a_very_long_error_is_cut(tmp_path: Path) -> None:
     assert len(recording.error.message) < 4_100
 
 
-@pytest.mark.parametrize("value", [float("nan"), 2**64, {1: 2}, b"bytes", object(), "\udc00"])
+@for_each("value", [float("nan"), 2**64, {1: 2}, b"bytes", object(), "\udc00"])
 def test_an_output_that_no_log_can_hold(tmp_path: Path, value: Any) -> None:
     """The run has failed with code `output`; the message says what stands where."""
 
@@ -614,8 +614,8 @@ def test_an_abandoned_call_is_cancelled(tmp_path: Path) -> None:
 # --- what cannot be asked ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "pointer"),
+@for_each(
+    "value, pointer",
     [
         (float("nan"), "/q"),
         ([1, float("inf")], "/q/1"),

@@ -16,6 +16,7 @@ import refold
 from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child
 from refold.engine.models import FunctionModel, ScriptedModel
+from tests.support.loops import for_each
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(subagent|Outcome|cut off).*:RuntimeWarning")
 
@@ -64,8 +65,8 @@ def plain(run: Any, _: Any) -> Any:
     return "fine"
 
 
-@pytest.mark.parametrize(
-    ("program", "told"),
+@for_each(
+    "program, told",
     [
         (reads_outputs, "3 of 3 subagents did not complete, and nobody read status, error or"),
         (reads_none, "1 of 1 subagent did not complete, and nobody read status, error or"),
@@ -190,7 +191,7 @@ async def raises(run: refold.Run, _: Any) -> Any:
     raise ValueError
 
 
-@pytest.mark.parametrize(
+@for_each(
     "program",
     [reads_ok, reads_status, reads_error, matches, prints, cancels, hedges, raises],
 )
@@ -235,7 +236,7 @@ def test_who_returns_a_handle_is_told(tmp_path: Path, program: Any) -> None:
     assert "the program returned a child instead of its result" in recording.warnings[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "made", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it)), attrs.evolve]
 )
 def test_the_outcome_of_a_program_is_like_any_other(made: Callable[[Any], Any]) -> None:

@@ -20,6 +20,7 @@ from refold.engine.events.outcome import Artifact, Report
 from refold.engine.kernel import verdict
 from refold.engine.loop import loop as loops
 from refold.engine.loop.loop import Loop
+from tests.support.loops import for_each
 
 
 class Silent(Exception):
@@ -29,8 +30,8 @@ class Silent(Exception):
         raise LookupError
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "reason", "code"),
+@for_each(
+    "error, status, reason, code",
     [
         (LookupError("x"), "failed", "error", "raised"),
         (ToolError("t", "m", "timed_out"), "failed", "error", "raised"),
@@ -116,7 +117,7 @@ def test_a_report_completes_a_run_with_its_output() -> None:
     assert (found.output, found.report) == ({"a": 1}, report)
 
 
-@pytest.mark.parametrize("value", [float("nan"), object(), {1: 2}, "x" * 40 + "\ud800"])
+@for_each("value", [float("nan"), object(), {1: 2}, "x" * 40 + "\ud800"])
 def test_what_a_log_cannot_hold_is_no_output(value: Any) -> None:
     """The run failed, and says where."""
     found, hit = verdict.verdict_of_value(value, None)

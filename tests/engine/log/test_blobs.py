@@ -25,6 +25,7 @@ from refold.engine.log.blobs import (
 )
 from refold.engine.log.names import blobs_of
 from refold.engine.log.writer import LogWriter
+from tests.support.loops import for_each
 
 LARGE = "é" * (BLOB_MIN // 2)
 
@@ -42,7 +43,7 @@ def test_what_needs_nothing_is_not_copied() -> None:
     assert externalised(value) is value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         {"$blob": "0" * 64, "bytes": 3},
@@ -176,7 +177,7 @@ def test_links_are_never_followed(tmp_path: Path, linked: str) -> None:
         store.get(name, 7)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "marker",
     [
         {"$blob": "../../etc/passwd", "bytes": 3},

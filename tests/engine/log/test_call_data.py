@@ -76,7 +76,7 @@ def test_most_values_need_no_event(value: Any) -> None:
     assert called == of_event(ToolCalled("find", {"value": value}, "reads"))
 
 
-@pytest.mark.parametrize("value", [math.nan, 2**64, b"", {1: 2}, "\ud800", nested(DEPTH_MAX)])
+@for_each("value", [math.nan, 2**64, b"", {1: 2}, "\ud800", nested(DEPTH_MAX)])
 def test_what_no_log_can_hold_is_left_to_the_event(value: Any) -> None:
     """Which says where in its data the wrong value stands."""
     assert of_event(ToolReturned("ok", value)) is None

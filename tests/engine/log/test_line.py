@@ -73,7 +73,7 @@ def test_another_form_is_not_well_formed(old: bytes, new: bytes) -> None:
     assert parts_of([LINE, body + trailer(b"a" * 64, body)]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "meta",
     [
         {"a": "b c"}, {"a": 1.5}, {"A": 1}, {"a": True}, {"a": 2**63}, {"a": -(2**63) - 1},

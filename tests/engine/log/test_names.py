@@ -22,6 +22,7 @@ from refold.engine.log.names import (
 )
 from refold.engine.log.pack import pack
 from refold.engine.log.salvaging import salvage
+from tests.support.loops import for_each
 
 
 def test_children_are_named_by_number_below_their_parent() -> None:
@@ -32,15 +33,15 @@ def test_children_are_named_by_number_below_their_parent() -> None:
     assert child_path(first, 2) == Path("d/audit.1.2.jsonl")
 
 
-@pytest.mark.parametrize("name", ["audit.jsonl", "audit.2.jsonl", "audit.2.10.1.jsonl"])
+@for_each("name", ["audit.jsonl", "audit.2.jsonl", "audit.2.10.1.jsonl"])
 def test_the_root_follows_from_any_name_of_the_tree(name: str) -> None:
     """All logs of a tree have one root and one folder of blobs."""
     assert root_of(Path("d") / name) == Path("d/audit.jsonl")
     assert blobs_of(Path("d") / name) == Path("d/audit.blobs")
 
 
-@pytest.mark.parametrize(
-    ("name", "parent"),
+@for_each(
+    "name, parent",
     [
         ("audit.2.11.jsonl", (Path("runs/audit.2.jsonl"), 11)),
         ("audit.2.jsonl", (Path("runs/audit.jsonl"), 2)),
@@ -56,7 +57,7 @@ def test_the_parent_follows_from_the_name_of_a_child(
     assert parent_of(Path("runs") / name) == parent
 
 
-@pytest.mark.parametrize("name", ["audit.1.jsonl", "a.b.22.jsonl", "audit", "audit.json", ".jsonl"])
+@for_each("name", ["audit.1.jsonl", "a.b.22.jsonl", "audit", "audit.json", ".jsonl"])
 def test_a_root_may_not_look_like_a_child_or_like_no_log(name: str) -> None:
     """A stem that ends in a number, or another suffix, is refused before anything is made."""
     with pytest.raises(LogNameRefused) as refused:
@@ -65,7 +66,7 @@ def test_a_root_may_not_look_like_a_child_or_like_no_log(name: str) -> None:
     assert refused.value.path == name
 
 
-@pytest.mark.parametrize("name", ["audit.jsonl", "v1.2b.jsonl", "2024.run.jsonl", "7.jsonl"])
+@for_each("name", ["audit.jsonl", "v1.2b.jsonl", "2024.run.jsonl", "7.jsonl"])
 def test_other_names_are_free(name: str) -> None:
     """Numbers elsewhere in a name are nobody's business."""
     check_root(Path(name))
@@ -158,8 +159,8 @@ def test_a_place_where_no_file_can_be_made_is_named(
             write(log, tmp_path / f"{name}{suffix}")
 
 
-@pytest.mark.parametrize(
-    ("name", "is_so"),
+@for_each(
+    "name, is_so",
     [
         ("a.jsonl", True),
         ("a.refold", True),

@@ -18,6 +18,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 from tests.engine.loop.test_loop import Bench, order_of
+from tests.support.loops import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +174,7 @@ def test_gathered_futures_hash_alike() -> None:
     assert order_of(program) == list(range(20))
 
 
-@pytest.mark.parametrize("calls", [[_number], (call for call in [_number]), {1: _number}])
+@for_each("calls", [[_number], (call for call in [_number]), {1: _number}])
 def test_gather_names_the_star_that_its_calls_lack(calls: Any) -> None:
     """Python says of a list that it is unhashable, and of a generator that it is a bad yield."""
 

@@ -50,7 +50,7 @@ def sent(*messages: dict[str, Any], **parameters: Any) -> Any:
     return complete(answers_in(FIXTURES / "text.json"), request)[1]
 
 
-@pytest.mark.parametrize("name", cases("reply"))
+@for_each("name", cases("reply"))
 def test_a_recorded_answer_reads_back(name: str) -> None:
     """Text, calls, usage and stop reason are what the fixture says, after the client's retries."""
     reply, _ = complete(answers_in(FIXTURES / f"{name}.json"), ASKED)
@@ -58,7 +58,7 @@ def test_a_recorded_answer_reads_back(name: str) -> None:
     assert told(reply, expected(name)["reply"]) == expected(name)["reply"]
 
 
-@pytest.mark.parametrize("name", cases("error"))
+@for_each("name", cases("error"))
 def test_a_failure_is_a_model_error(name: str) -> None:
     """Its code says which kind, its message is short."""
     with pytest.raises(ModelError) as caught:
@@ -179,7 +179,7 @@ def test_tools_and_parameters_are_sent_by_name() -> None:
 LONG = attrs.evolve(ASKED, parameters={"max_tokens": 1_000_000})
 
 
-@pytest.mark.parametrize("name", cases("reply"))
+@for_each("name", cases("reply"))
 def test_a_long_answer_is_asked_for_as_a_stream_and_reads_back_the_same(name: str) -> None:
     """The SDK refuses to wait for it otherwise; a server may answer at once all the same."""
     whole = answers_in(FIXTURES / f"{name}.json")

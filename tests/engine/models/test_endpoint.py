@@ -17,6 +17,7 @@ from refold.engine.errors import ExtraMissing, ModelError
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel
 from refold.engine.models.endpoint import LazyClient, call_of, distinct_id, objects_in
 from refold.engine.ports.ports import ModelRequest
+from tests.support.loops import for_each
 from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, Answer, ModelServer
 
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
@@ -423,9 +424,7 @@ def test_ids_are_distinct_within_a_reply() -> None:
     assert given == ["a", "call_1_1", "call_1_2"]
 
 
-@pytest.mark.parametrize(
-    "arguments", ["[]", "1", "{", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 9999, [1]]
-)
+@for_each("arguments", ["[]", "1", "{", '{"a": NaN}', '{"a": "\\ud800"}', "[" * 9999, [1]])
 def test_arguments_that_are_no_object_are_invalid(arguments: Any) -> None:
     """They are kept as text, so that the model can be told."""
     call = call_of("m", "a", "search", arguments)
@@ -434,7 +433,7 @@ def test_arguments_that_are_no_object_are_invalid(arguments: Any) -> None:
     assert call["invalid"] == (arguments if isinstance(arguments, str) else "[1]")
 
 
-@pytest.mark.parametrize("items", [[{}, 1], "ab", {"a": 1}])
+@for_each("items", [[{}, 1], "ab", {"a": 1}])
 def test_an_answer_whose_list_holds_no_objects_is_malformed(items: Any) -> None:
     """The place is named; null is the empty list."""
     assert objects_in("m", None, "choices") == []

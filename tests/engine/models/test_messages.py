@@ -10,6 +10,7 @@ from refold.engine.errors import ModelError
 from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelRequest
+from tests.support.loops import for_each
 
 ANSWERED: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
@@ -34,7 +35,7 @@ def test_the_neutral_shape_passes() -> None:
     check_messages("m", ANSWERED)
 
 
-@pytest.mark.parametrize(("message", "said"), WRONG)
+@for_each("message, said", WRONG)
 def test_a_message_that_lacks_a_member_is_refused(message: dict[str, Any], said: str) -> None:
     with pytest.raises(ModelError) as refused:
         check_messages("m", [*ANSWERED, message])
@@ -56,7 +57,7 @@ def request(messages: list[dict[str, Any]]) -> ModelRequest:
     return ModelRequest(messages=tuple(messages), tools=(), parameters={})
 
 
-@pytest.mark.parametrize(("message", "said"), WRONG)
+@for_each("message, said", WRONG)
 def test_a_script_refuses_it_too_and_a_function_gets_it(
     message: dict[str, Any], said: str, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from refold.engine.errors import ModelError
 from refold.engine.models import OpenAICompatibleModel
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from tests.support.corpus import Recorded, corpus, recorded_answers
+from tests.support.loops import for_each
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer, answers_in
 from tests.support.reading import read, served, told
 
@@ -38,7 +39,7 @@ def complete(answers: list[Answer], *requests: ModelRequest) -> tuple[list[Model
         return replies, server.received[-1].body
 
 
-@pytest.mark.parametrize("name", cases("reply"))
+@for_each("name", cases("reply"))
 def test_a_recorded_answer_reads_back(name: str) -> None:
     """Text, calls, usage and stop reason are what the fixture says, after the client's retries."""
     [reply], _ = complete(answers_in(FIXTURES / f"{name}.json"), ASKED)
@@ -46,7 +47,7 @@ def test_a_recorded_answer_reads_back(name: str) -> None:
     assert told(reply, expected(name)["reply"]) == expected(name)["reply"]
 
 
-@pytest.mark.parametrize("name", cases("error"))
+@for_each("name", cases("error"))
 def test_a_failure_is_a_model_error(name: str) -> None:
     """Its code says which kind, its message is short and holds no key."""
     with pytest.raises(ModelError) as caught:

@@ -8,6 +8,7 @@ import pytest
 from refold.engine.errors import ExtraMissing, ModelNotFound, ScriptRefused
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel, model_from
 from refold.engine.ports.ports import ModelRequest
+from tests.support.loops import for_each
 
 
 def test_a_provider_and_a_name_make_a_model() -> None:
@@ -34,7 +35,7 @@ def test_a_file_makes_a_scripted_model(tmp_path: Path) -> None:
     assert model.complete(asked).message["content"] == "Moon."
 
 
-@pytest.mark.parametrize("spec", ["", "openai", "openai:", "gpt-4o", "mistral:large"])
+@for_each("spec", ["", "openai", "openai:", "gpt-4o", "mistral:large"])
 def test_another_form_is_refused(spec: str) -> None:
     """The error says which forms there are."""
     with pytest.raises(
@@ -51,7 +52,7 @@ def test_a_script_has_no_server(tmp_path: Path) -> None:
         model_from(f"scripted:{tmp_path / 'none.yaml'}")
 
 
-@pytest.mark.parametrize("spec", ["openai:m", "anthropic:m", "pydantic:test:m", "scripted:x"])
+@for_each("spec", ["openai:m", "anthropic:m", "pydantic:test:m", "scripted:x"])
 def test_a_server_has_a_scheme(spec: str) -> None:
     with pytest.raises(ModelNotFound, match=r"'localhost:8000': expected http://… or https://…"):
         model_from(spec, "localhost:8000")

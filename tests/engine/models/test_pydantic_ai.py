@@ -24,13 +24,14 @@ from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
 from refold.engine.models.pydantic_ai import answer_of, neutral_answer, reply_of
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
+from tests.support.loops import for_each
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "parts",
     [
         [TextPart("hi")],
@@ -234,8 +235,8 @@ def test_a_child_in_a_process_of_its_own_asks_with_its_key(
     assert not any(key in log.read_text() for log in tmp_path.rglob("*.jsonl"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "says"),
+@for_each(
+    "spec, says",
     [
         ("pydantic:gpt-5", "Pydantic AI does not have a provider 'gpt-5': pydantic:PROVIDER:NAME"),
         ("pydantic:opnai:gpt-5", "does not have a provider 'opnai': .* anthropic, "),

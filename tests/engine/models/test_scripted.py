@@ -63,7 +63,7 @@ def test_inherited_messages_do_not_count() -> None:
     assert [reply.message["content"] for reply in replies] == ["first", "second"]
 
 
-@pytest.mark.parametrize("inherited", [0, 1, 2, 5, 7])
+@for_each("inherited", [0, 1, 2, 5, 7])
 def test_replies_that_a_run_has_counted_are_not_counted_again(inherited: int) -> None:
     """The place is the same, and messages before the last reply are not looked at."""
     counted = asked(4, agent="child", inherited=inherited)
@@ -225,7 +225,7 @@ def test_a_script_is_refused_where_it_is_wrong(replies: Any, pointer: str, expec
     assert str(caught.value).startswith("replies")
 
 
-@pytest.mark.parametrize("content", [b"a: [", b"\xff", b"", b"- {text: 2026-01-01}", None])
+@for_each("content", [b"a: [", b"\xff", b"", b"- {text: 2026-01-01}", None])
 def test_a_file_that_is_no_script_is_refused(tmp_path: Path, content: bytes | None) -> None:
     """Unreadable, not text, not YAML, empty, or not there: the error names the file."""
     path = tmp_path / "replies.yaml"

@@ -73,7 +73,7 @@ def test_what_refold_knows_of_both_runs_is_bound(recorded: str, now: str) -> Non
     assert Bindings((), NOW, WAS).joined(one(now), one(recorded)) is not None
 
 
-@pytest.mark.parametrize("home", ["~", "$HOME", "${HOME}"])
+@for_each("home", ["~", "$HOME", "${HOME}"])
 def test_a_folder_below_home_is_bound_as_shells_call_it(home: str) -> None:
     """Else a command would lead out of a copy, into the user's folder."""
     elsewhere, moved = Bindings((), WAS, NOW), Bindings((), WAS, WAS | {"folder": "/home/ann/it"})
@@ -170,7 +170,7 @@ def test_an_id_is_introduced_at_its_place_and_holds_everywhere() -> None:
     assert found.lines() == ["2 bound: 2 ids"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "now",
     [
         agents(X, Y, Y),
@@ -229,8 +229,8 @@ def test_times_keep_their_form_and_their_order() -> None:
     assert bindings().joined(timed("10:00:01"), ask(user("10:00:01"))) is None
 
 
-@pytest.mark.parametrize(
-    ("recorded", "now", "is_same"),
+@for_each(
+    "recorded, now, is_same",
     [
         ("now: 2026-11-22T10:00:00.123Z", "now: 2027-01-03T23:59:59.001Z", True),
         ("2026-11-21 23:00:00 +0000", "2027-01-04 01:00:00 +0000", True),
@@ -279,8 +279,8 @@ def test_a_commit_of_this_run_is_bound_by_its_prefixes_everywhere() -> None:
     assert found.lines() == ["1 bound: 1 commit"]
 
 
-@pytest.mark.parametrize(
-    ("was", "now"),
+@for_each(
+    "was, now",
     [
         ([], commits(COMMITS[1])),
         (commits(COMMITS[0]), []),
@@ -312,7 +312,7 @@ def test_a_commit_on_a_bound_one_is_bound_in_whatever_order_they_are_found() -> 
     assert seen(first, then).as_now(COMMITS[1]) == COMMITS[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "form",
     ["%a %b %d %H:%M:%S %Y +0100", "%a %b %-d %H:%M:%S %Y", "%Y-%m-%d %H:%M:%S +0100",
      "%Y-%m-%dT%H:%M:%S+01:00", "%a, %d %b %Y %H:%M:%S +0100"],
@@ -380,7 +380,7 @@ def test_ids_of_parameters_are_bound_everywhere() -> None:
     assert bindings().joined(other[0], other[1]) is None
 
 
-@pytest.mark.parametrize("rule", ["x", "anywhere id x", "system id a*", "system id (a+)+b", "user"])
+@for_each("rule", ["x", "anywhere id x", "system id a*", "system id (a+)+b", "user"])
 def test_a_rule_names_a_role_or_a_tool(rule: str) -> None:
     """One that does not is refused, and left out of a log that has it."""
     with pytest.raises(UsageError, match="place"):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.profile import Profile
 from tests.support.loops import for_each
@@ -42,16 +40,14 @@ def test_a_convention_says_whom(tool: str, arguments: dict[str, Any], agent: str
     assert delegated(tool, arguments) == agent
 
 
-@pytest.mark.parametrize(
-    "tool", ["search", "task", "Tasks", "my_transfer_to_x", "delegate", "Agents"]
-)
+@for_each("tool", ["search", "task", "Tasks", "my_transfer_to_x", "delegate", "Agents"])
 def test_other_tools_hand_nothing_over(tool: str) -> None:
     """A name that only looks like one is none."""
     assert delegated(tool, {"prompt": "transfer_to_billing"}) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "agent"),
+@for_each(
+    "arguments, agent",
     [
         ({"who": "ann", "what": "bob"}, "ann"),
         ({"who": "", "what": "bob"}, "bob"),
@@ -79,7 +75,7 @@ def test_a_call_may_be_written_as_text() -> None:
     assert written(ACTION) == ("Delegate work to coworker", {"coworker": "Writer"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         None,
@@ -96,8 +92,8 @@ def test_other_text_is_none(content: Any) -> None:
     assert written(content) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
+@for_each(
+    "content, said",
     [
         (None, None),
         ("no Observation: here", None),

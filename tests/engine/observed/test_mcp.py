@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.events.codec import kind_of, unstructure
 from refold.engine.events.events import Recorded
 from refold.engine.observed.mcp import MCP, McpObserver
 from refold.engine.observed.mcp_messages import scope_of
+from tests.support.loops import for_each
 
 
 class Kept:
@@ -93,8 +92,8 @@ def test_a_connection_says_how_it_began_and_ended() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "plain"),
+@for_each(
+    "name, plain",
     [("weather", "weather"), ("@a/b c", "a-b-c"), ("…", "server"), ("../x", "x")],
 )
 def test_a_name_is_made_fit_for_a_call_key(name: str, plain: str) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.observed import mcp_messages
 from refold.engine.observed.mcp_messages import McpRequest, held, messages_in, request_of
+from tests.support.loops import for_each
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -22,8 +22,8 @@ def request(number: Any, method: str = "tools/call", **params: Any) -> dict[str,
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@for_each(
+    "one, other",
     [
         (request(1, name="a"), request(2, name="a", arguments={})),
         (request(1, name="a"), request("x", name="a", arguments=None, _meta={"n": 1})),

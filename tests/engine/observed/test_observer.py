@@ -21,6 +21,7 @@ from refold.engine.secrets.vault import Vault
 from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.run.opened_run import delegation_tree
+from tests.support.loops import for_each
 
 Message = dict[str, Any]
 
@@ -685,13 +686,13 @@ SERVED: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, Any], Any, str
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("original", [None, [], {}, "text", [3], {"parts": 3}, {"parts": [{}]}])
+@for_each("original", [None, [], {}, "text", [3], {"parts": 3}, {"parts": [{}]}])
 def test_an_answer_without_such_tools_has_none(original: Any) -> None:
     """Whatever a server put in their place: an answer never breaks a recording."""
     assert [list(row.served(original)) for row in FORMATS.values()] == [[]] * len(FORMATS)
 
 
-@pytest.mark.parametrize("api", SERVED)
+@for_each("api", SERVED)
 def test_tools_that_the_server_uses_are_shown_with_their_results(api: str, tmp_path: Path) -> None:
     """In the log and the tree, each with the answer that shows it; none waits for anyone."""
     body, expected = SERVED[api]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import Profile
@@ -50,8 +48,8 @@ HANDS = ("delegate_to_guide", {"task": "food"})
 PLAIN, OTHER = "You are A.", "You are B."
 
 
-@pytest.mark.parametrize(
-    ("calls", "asked", "expected"),
+@for_each(
+    "calls, asked, expected",
     [
         ([FOOD, WALKS], _asked("I want a tip about food in Bergen."), "0/1-0 prompt"),
         ([FOOD, WALKS], _asked("a tip about walks in Bergen", system=OTHER), "0/1-1 prompt"),
@@ -123,8 +121,8 @@ def test_a_name_alone_opens_one_conversation() -> None:
     assert opener_of(asked, [thread]) is None
 
 
-@pytest.mark.parametrize(
-    ("call", "system", "is_strong"),
+@for_each(
+    "call, system, is_strong",
     [
         (FOOD, OTHER, True),
         (FOOD, PLAIN, False),

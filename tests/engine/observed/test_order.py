@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.observed.volatile import VolatileRules, match_key
+from tests.support.loops import for_each
 from tests.support.watched import ask, result, says, user
 
 CALLS = says("", ("a", "read", {}), ("b", "read", {}))
@@ -23,8 +22,8 @@ def test_results_of_one_turn_are_compared_by_call() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@for_each(
+    "one, other",
     [
         ([user("x"), user("y")], [user("y"), user("x")]),
         ([user("NOTICE x"), user("y")], [user("y"), user("NOTICE x")]),
@@ -68,8 +67,8 @@ def test_lines_of_a_listing_stand_in_any_order() -> None:
     assert _listed("a\na\nb") != _listed("a\nb\nb")
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
+@for_each(
+    "one, other",
     [
         (["a\nb", "c\nd"], ["a\nd", "c\nb"]),
         (["a b\nc"], ["b a\nc"]),

@@ -2,10 +2,9 @@
 
 import json
 
-import pytest
-
 from refold.engine.observed.profile import Profile, Whose
 from refold.proxy.profiles import shipped
+from tests.support.loops import for_each
 
 PROFILE = Profile(
     name="P",
@@ -16,8 +15,8 @@ PROFILE = Profile(
 )
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
+@for_each(
+    "headers, expected",
     [
         ({"x-turn": json.dumps({"thread": "t", "name": "ann"})}, Whose("t", "", "ann")),
         ({"x-thread": "u", "x-above": "t"}, Whose("u", "t", "")),
@@ -45,7 +44,7 @@ def test_words_of_a_command_say_how_its_output_is_compared() -> None:
     assert known.printing(["p", "--output-format", "json"]) == ""
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "a*a*a*a*a*!", "[z-a]", "("])
+@for_each("pattern", ["(a+)+$", "(a|a)*$", "a*a*a*a*a*!", "[z-a]", "("])
 def test_a_pattern_of_a_log_that_takes_for_ever_is_left_out(pattern: str) -> None:
     """Anybody can have written a log: names are longer then, and nothing hangs."""
     letters = "a" * 5000 + "?"

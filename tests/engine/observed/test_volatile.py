@@ -7,6 +7,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import Asked
+from tests.support.loops import for_each
 
 
 def _asked(text: str = "Today is 2026-01-02.", **more: Any) -> Asked:
@@ -67,7 +68,7 @@ def test_rules_are_listed_and_joined() -> None:
     assert VolatileRules().as_json() == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [{"paths": ["parameters/user"]}, {"texts": ["("]}, {"texts": ["x*"]}, {"texts": ["(a+)+b"]}],
 )

@@ -22,6 +22,7 @@ from refold.engine.ports.people import (
 from refold.engine.ports.ports import CancelSignal, ChildRequest, Question, Suspended
 from refold.engine.runners.in_process import InProcess
 from refold.replay.reexecute.world import first_event
+from tests.support.loops import for_each
 from tests.support.unfinished import rows_of
 
 paid: list[int] = []
@@ -56,8 +57,8 @@ def pays_plainly(run: refold.PlainRun, n: int) -> Any:
     return run.tool(pay, n=n)
 
 
-@pytest.mark.parametrize(
-    ("schema", "answer"),
+@for_each(
+    "schema, answer",
     [(None, [1]), ({"type": "integer"}, 3), (APPROVAL, False), ({"enum": ["a", None]}, None)],
 )
 def test_an_answer_that_fits_is_taken(schema: dict[str, Any] | None, answer: object) -> None:
@@ -65,9 +66,7 @@ def test_an_answer_that_fits_is_taken(schema: dict[str, Any] | None, answer: obj
     check_answer(Question(key="0#1", question="?", schema=schema), answer)
 
 
-@pytest.mark.parametrize(
-    ("schema", "answer"), [({"type": "integer"}, "3"), (APPROVAL, 1), ({"enum": ["a"]}, "b")]
-)
+@for_each("schema, answer", [({"type": "integer"}, "3"), (APPROVAL, 1), ({"enum": ["a"]}, "b")])
 def test_one_that_does_not_is_none(schema: dict[str, Any], answer: object) -> None:
     """The error says to which question, and what was expected."""
     with pytest.raises(AnswerRefused) as caught:
@@ -76,8 +75,8 @@ def test_one_that_does_not_is_none(schema: dict[str, Any], answer: object) -> No
     assert caught.value.key == "0/1#2"
 
 
-@pytest.mark.parametrize(
-    ("question", "schema"),
+@for_each(
+    "question, schema",
     [(3, None), (None, None), ("?", {"type": "numeral"}), ("?", {"enum": 3})],
 )
 def test_a_question_is_a_text_and_its_schema_a_schema(question: object, schema: Any) -> None:
@@ -92,7 +91,7 @@ def test_the_question_names_the_call() -> None:
     assert len(approval_question("pay", {"to": "a" * 10_000})) < 300
 
 
-@pytest.mark.parametrize("answer", [False, None, 1, "true"])
+@for_each("answer", [False, None, 1, "true"])
 def test_only_true_is_an_approval(answer: object) -> None:
     """Whatever else came of it is a refusal."""
     with pytest.raises(ToolError) as caught:
@@ -277,7 +276,7 @@ def test_so_can_one_that_begins_to_wait_at_that_moment(tmp_path: Path) -> None:
     assert refold.reexecute(log, gives_up_on_a_child).identical
 
 
-@pytest.mark.parametrize("answer", ["yes", "true", 1, 0, None, []])
+@for_each("answer", ["yes", "true", 1, 0, None, []])
 def test_an_approval_is_true_or_false_and_nothing_else(answer: Any, tmp_path: Path) -> None:
     """§9.9: another answer leaves the question open, and `resume` refuses it."""
     log = tmp_path / "pays.jsonl"

@@ -23,6 +23,7 @@ from refold.engine.ports.programs import load
 from refold.engine.secrets.redaction import Redaction
 from refold.errors import LogExists, TypeRefused, ValueRefused
 from refold.tools import Reference
+from tests.support.loops import for_each
 
 
 class Colour(enum.Enum):
@@ -137,8 +138,8 @@ def test_a_program_without_annotations_has_plain_values(tmp_path: Path) -> None:
         assert recording.result() == to_json(TICKET)
 
 
-@pytest.mark.parametrize(
-    ("value", "pointer", "expected", "found"),
+@for_each(
+    "value, pointer, expected, found",
     [
         ({"id": "1", "due": "2026-01-02"}, "/id", "an integer", "string '1'"),
         ({"id": 1, "due": "soon"}, "/due", "an ISO 8601 date", "string 'soon'"),
@@ -259,8 +260,8 @@ class TypeAliasType:
         return list[self]  # type: ignore[valid-type]  # made at run time
 
 
-@pytest.mark.parametrize(
-    ("kind", "why"),
+@for_each(
+    "kind, why",
     [
         (Model, "Model: it cannot be read back"),
         (bytes, "bytes: it cannot be read back"),

@@ -109,7 +109,7 @@ def test_the_forms_of_a_name() -> None:
     assert reference_from("agent") == SHIPPED["agent"]
 
 
-@pytest.mark.parametrize("text", ["", "name", "module:", ":name", "a.b.c", "f.py::main"])
+@for_each("text", ["", "name", "module:", ":name", "a.b.c", "f.py::main"])
 def test_what_is_no_name_is_refused(text: str) -> None:
     """With the forms that there are."""
     with pytest.raises(ProgramNotFound, match=r"module:function|one colon: f\.py:main$"):
@@ -148,7 +148,7 @@ def test_a_log_says_that_its_program_is_shipped(tmp_path: Path) -> None:
     assert _first(functools.partial(agent), tmp_path / "c.jsonl").shipped is None
 
 
-@pytest.mark.parametrize("name", sorted(SHIPPED))
+@for_each("name", sorted(SHIPPED))
 def test_a_program_of_a_shipped_name_is_never_taken_for_it(name: str, tmp_path: Path) -> None:
     """By its log alone it cannot be run again: what would run is another program."""
 
@@ -233,8 +233,8 @@ def test_nobody_is_given_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found[0] is found[1]
 
 
-@pytest.mark.parametrize(
-    ("reference", "words"),
+@for_each(
+    "reference, words",
     [
         (Reference(HERE, "no_such"), "functions: .*works"),
         (Reference("no.such.module", "x"), "No module named"),
@@ -399,8 +399,8 @@ def test_a_wrong_place_is_told_from_a_program_with_what_to_pass(tmp_path: Path) 
         load_program(f"{tmp_path / 'part.py'}:main")
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
+@for_each(
+    "name, place",
     [("audit", "FILE.py:audit"), ("app.py:audit", "FILE.py:audit"), ("<lambda>", "FILE.py:NAME")],
 )
 def test_a_program_that_has_to_be_named_is_named_by_its_function(name: str, place: str) -> None:

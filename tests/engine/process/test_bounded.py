@@ -22,6 +22,7 @@ from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds, Ended
 from refold.engine.process.start import child_environment
 from tests.support.descriptors import open_descriptors
+from tests.support.loops import for_each
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
 MARK = "CHILD_OF_TEST"
@@ -128,7 +129,7 @@ def test_a_signal_is_told_from_an_exit_code() -> None:
     assert (ended.how, ended.code, ended.signal) == ("signalled", None, signal.SIGUSR1)
 
 
-@pytest.mark.parametrize("argv", [["/no/such/program"], [str(CHILDREN)], ["true", "nul\0byte"], []])
+@for_each("argv", [["/no/such/program"], [str(CHILDREN)], ["true", "nul\0byte"], []])
 def test_what_cannot_start_is_an_answer_too(argv: list[str]) -> None:
     ended = bounded(argv)
 

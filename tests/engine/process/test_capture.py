@@ -2,11 +2,11 @@
 
 import hashlib
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.process.capture import Capture, head_and_tail
+from tests.support.loops import for_each
 
 
 @given(chunks=st.lists(st.binary(max_size=20)), head=st.integers(0, 30), tail=st.integers(0, 30))
@@ -27,7 +27,7 @@ def test_head_and_tail_are_those_of_the_whole(chunks: list[bytes], head: int, ta
     assert got.truncated == (len(whole) > head + tail)
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 7])
+@for_each("most", [0, 1, 2, 7])
 def test_both_ends_share_the_cap(most: int) -> None:
     capture = head_and_tail(most)
 

@@ -420,8 +420,8 @@ def test_a_tool_that_the_run_does_not_have_ends_it(log: Path) -> None:
     assert "no tool is named 'meassure'" in recording.error.message
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
+@for_each(
+    "given, problem",
     [
         (3, "/: expected an object, found integer 3"),
         ({}, "/task: expected the task as a string, found nothing"),

@@ -25,6 +25,7 @@ from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.loops import for_each
 from tests.support.steps import fetch, search
 
 TOOLS = [search, fetch]
@@ -303,7 +304,7 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "words"), CALLS)
+@for_each("call, words", CALLS)
 def test_a_wrong_call_says_how_it_is_made(tmp_path: Path, call: Any, words: str) -> None:
     """To programs of both kinds."""
 

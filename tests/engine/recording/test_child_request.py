@@ -16,6 +16,7 @@ from refold.engine.recording.run_request import RunRequest, by_name
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 
 async def below(_run: Run, _input: Any) -> None:
@@ -61,8 +62,8 @@ def test_a_child_is_one_deeper_and_bound_to_its_start() -> None:
     assert request.durability == ABOVE.durability
 
 
-@pytest.mark.parametrize(
-    ("how", "names"),
+@for_each(
+    "how, names",
     [
         ({}, ["a", "b", "c"]),
         ({"tools": ("c", "a", "unknown")}, ["c", "a"]),

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from refold.engine.errors import ModelError
 from refold.engine.events.events import ModelAnswered, ToolReturned
 from refold.engine.models.scripted import FunctionModel
@@ -18,6 +16,7 @@ from refold.engine.recording.driver import Arrival, Arrivals, Driver, ask_model,
 from refold.engine.recording.host import Host
 from refold.engine.recording.workers import Mailbox
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
 
@@ -76,7 +75,7 @@ ENDS: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("end", range(len(ENDS)))
+@for_each("end", range(len(ENDS)))
 def test_a_tool_ends_alike_wherever_it_runs(end: int) -> None:
     """In this thread, on a worker; an asynchronous one in this thread, on the host loop."""
 
@@ -191,8 +190,8 @@ def test_models_arrive_with_answers_or_failures() -> None:
     driver.close()
 
 
-@pytest.mark.parametrize(
-    ("raised", "code", "message"),
+@for_each(
+    "raised, code, message",
     [
         (ModelError("m", "two\nlines " * 100, "own"), "own", "two\nlines " * 100),
         (ValueError("two\nlines"), "raised", "ValueError: two\nlines"),

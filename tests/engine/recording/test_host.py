@@ -17,6 +17,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording.host import Host
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 PLACES: list[tuple[str, asyncio.AbstractEventLoop]] = []
 """Where the tool below ran: its thread, and its loop."""
@@ -87,7 +88,7 @@ def test_children_use_the_loop_of_the_whole_run(tmp_path: Path) -> None:
     assert len({id(loop) for _, loop in PLACES}) == 1
 
 
-@pytest.mark.parametrize("left", ["server", "task", "timer", "thread"])
+@for_each("left", ["server", "task", "timer", "thread"])
 def test_what_a_tool_leaves_on_the_loop_goes_on(tmp_path: Path, left: str) -> None:
     """A later tool that blocks until then would wait for ever, if nobody ran the loop."""
     done, go = threading.Event(), threading.Event()

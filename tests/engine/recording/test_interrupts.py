@@ -16,7 +16,7 @@ from refold.engine.recording import interrupts
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support import interrupted
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 
 
 def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
@@ -174,9 +174,7 @@ def plainly_raises(_run: PlainRun, _input: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    "program", [raises, raises_in_a_task, raises_while_it_ends, plainly_raises]
-)
+@for_each("program", [raises, raises_in_a_task, raises_while_it_ends, plainly_raises])
 def test_a_program_that_raises_keyboard_interrupt_fails(tmp_path: Path, program: Any) -> None:
     """Its log is sealed and replays; then the interrupt is passed on (CONTRACT.md §9.6)."""
     log = tmp_path / "a.jsonl"

@@ -47,6 +47,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.engine.conftest import Make
 from tests.support.interrupted import sees_late, wait_until_given_up
+from tests.support.loops import for_each
 from tests.support.scripted_runners import Scripted
 from tests.support.shown_runs import nothing, see_children_end
 from tests.support.steps import search
@@ -865,7 +866,7 @@ def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path
     assert [entry.call for entry in lines(recording, "effect.late")] == ["0/1#1"]
 
 
-@pytest.mark.parametrize("how", ["end", "cancel", "timeout"])
+@for_each("how", ["end", "cancel", "timeout"])
 def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, how: str) -> None:
     """What it left still drains: nothing is cancelled any more, and no line says that it was."""
     drains, begun = threading.Event(), threading.Semaphore(0)

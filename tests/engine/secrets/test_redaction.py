@@ -50,7 +50,7 @@ def test_a_secret_is_found_in_each_encoding(encoding: str) -> None:
         assert not secretive.said_in(found, canary)
 
 
-@pytest.mark.parametrize("value", [None, 1, True, "x", []])
+@for_each("value", [None, 1, True, "x", []])
 def test_a_secret_is_taken_out_of_keys_as_well(value: Any) -> None:
     """Whatever stands below it."""
     vault = Vault(secrets={"CANARY": "s3cret-of-a-key"})
@@ -348,7 +348,7 @@ async def logs_in(run: refold.Run, _input: object) -> Any:
     return await run.tool(login, user="canary")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [
         {"tools": ["logn"]},
@@ -367,7 +367,7 @@ def test_a_rule_for_what_is_not_offered_is_refused(tmp_path: Path, rules: dict[s
     assert not (tmp_path / "a.jsonl").exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [
         {"tools": ["log*"]},

@@ -8,6 +8,7 @@ import pytest
 from refold.engine.errors import UsageError
 from refold.engine.secrets.redaction import LENGTH_MIN, Redaction
 from refold.engine.secrets.vault import KEY_LENGTH_MIN, Vault, unpacked, vault_of
+from tests.support.loops import for_each
 
 KEY = "k" * KEY_LENGTH_MIN
 
@@ -41,7 +42,7 @@ def test_a_secret_in_another_is_no_part_of_it_that_stays() -> None:
         assert vault.scrubbed("abcdefgh-ijkl abcdefgh") == "[redacted:LONG] [redacted:SHORT]"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [{"tools": ["login"]}, {"paths": {"run": ["/input"]}}, {"secrets": ["x" * LENGTH_MIN]}],
 )
@@ -112,7 +113,7 @@ def test_a_run_that_goes_on_has_the_rules_of_its_log(monkeypatch: pytest.MonkeyP
     assert again.scrubbed("t0ken-value") == "[redacted:TOKEN]"
 
 
-@pytest.mark.parametrize("path", ["fetch/ts", "tool:fetch", "tool:fetch/", "value/x", "run"])
+@for_each("path", ["fetch/ts", "tool:fetch", "tool:fetch/", "value/x", "run"])
 def test_a_volatile_path_that_names_nothing_is_refused(path: str) -> None:
     """It says what is expected."""
     with pytest.raises(UsageError, match=r"volatile path .*expected"):

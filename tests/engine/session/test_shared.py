@@ -16,6 +16,7 @@ from refold.engine.session import EventBus, Session, ToolInvoked
 from refold.engine.session.shared import SharedSession, share
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 from tests.support.sessions import Finding, findings
 
 
@@ -97,7 +98,7 @@ def test_a_face_has_the_names_of_a_session() -> None:
     assert (face.id, face.slice_types, face.event_types) == ("session", (Finding,), (Finding,))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "use",
     [
         lambda face: face.children,

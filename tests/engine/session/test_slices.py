@@ -18,6 +18,7 @@ from refold.engine.errors import (
     SnapshotSerializationError,
 )
 from refold.engine.session import Session, Snapshot
+from tests.support.loops import for_each
 
 
 class Colour(Enum):
@@ -75,9 +76,7 @@ def test_rich_items_are_read_back_equal() -> None:
     assert clone.select_all(Rich)[0] is not session.select_all(Rich)[0]
 
 
-@pytest.mark.parametrize(
-    ("value", "why"), [((1, 2), "read back as"), ({1}, ""), (float("nan"), "finite"), (b"x", "")]
-)
+@for_each("value, why", [((1, 2), "read back as"), ({1}, ""), (float("nan"), "finite"), (b"x", "")])
 def test_an_item_that_would_come_back_otherwise_is_refused(value: Any, why: str) -> None:
     """Where it is dispatched; and in a snapshot if it was changed later."""
     session = Session()
@@ -94,7 +93,7 @@ def test_an_item_that_would_come_back_otherwise_is_refused(value: Any, why: str)
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "item",
     [{"number": "12"}, {"number": True}, {"number": 1.0}, {}, {"number": 1, "more": 2}, 7, None],
 )

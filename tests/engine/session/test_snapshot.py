@@ -7,6 +7,7 @@ import pytest
 
 from refold.engine.errors import SnapshotRestoreError
 from refold.engine.session import SCHEMA_VERSION, Session, Snapshot
+from tests.support.loops import for_each
 
 
 @attrs.frozen
@@ -71,8 +72,8 @@ def test_a_summary_counts() -> None:
     assert session_of().snapshot().summary == "empty"
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
+@for_each(
+    "value, message",
     [
         ({"version": "2", "slices": []}, "Snapshot schema version mismatch: expected 1, got 2"),
         ({"version": 1, "slices": []}, "Snapshot schema version mismatch: expected 1, got 1"),

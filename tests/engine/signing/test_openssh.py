@@ -15,7 +15,7 @@ from refold.engine.signing.openssh import (
     fingerprint_of,
     signer_of,
 )
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.signing import KINDS, allowed, new_key
 
 TEXT = b"text\n"
@@ -58,7 +58,7 @@ def test_any_changed_character_of_a_signature_is_noticed(armor: str) -> None:
         pytest.fail(f"{found} signed {changed}")
 
 
-@pytest.mark.parametrize("text", ["", "x" * 100, "-----BEGIN SSH SIGNATURE-----\n" + "A" * 100_000])
+@for_each("text", ["", "x" * 100, "-----BEGIN SSH SIGNATURE-----\n" + "A" * 100_000])
 def test_what_is_not_a_signature_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an OpenSSH signature"):
         armor_in(text)
@@ -116,8 +116,8 @@ def test_a_key_counts_at_the_time_of_the_run(
     assert "unknown" in unknown.refused
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
+@for_each(
+    "line, found",
     [
         ("ann", "no name, or no key"),
         ("ann ssh-ed25519", "no name, or no key"),
@@ -137,7 +137,7 @@ def test_a_line_that_is_none_is_refused_by_its_number(
     assert refused.value.line == 2
 
 
-@pytest.mark.parametrize("content", [None, "", "ssh-ed25519 AAAA me", "-----BEGIN KEY-----\n"])
+@for_each("content", [None, "", "ssh-ed25519 AAAA me", "-----BEGIN KEY-----\n"])
 def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "key").write_text(content)

@@ -89,8 +89,8 @@ def test_what_is_no_request_to_a_model_is_kept_as_it_is(body: bytes, kept: Any) 
         encode(asked.as_json())
 
 
-@pytest.mark.parametrize(
-    ("api", "body"),
+@for_each(
+    "api, body",
     [
         ("chat", {"messages": "Hello"}),
         ("chat", {"messages": [{"content": "Hello"}]}),
@@ -297,8 +297,8 @@ def test_recorded_conversations_repeat_their_answers() -> None:
     assert len(other) < equal / 5, other
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "asks"),
+@for_each(
+    "path, body, asks",
     [
         (CHAT, b'{"model": "a", "messages": [], "n": 1}', "b/\u00e9"),
         ("/v1/models/a:generateContent?x=1", b'{"contents": []}', "b"),
@@ -318,7 +318,7 @@ def test_a_request_can_ask_another_model(path: str, body: bytes, asks: str) -> N
     assert after.parameters.keys() == before.parameters.keys()
 
 
-@pytest.mark.parametrize(("path", "body"), [("/v1/models", b"{}"), (CHAT, b"[1]"), (CHAT, b"\xff")])
+@for_each("path, body", [("/v1/models", b"{}"), (CHAT, b"[1]"), (CHAT, b"\xff")])
 def test_what_names_no_model_stays_as_it_is(path: str, body: bytes) -> None:
     assert with_model("POST", path, body, "b") == (path, body)
 

@@ -3,13 +3,13 @@
 import json
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
 from refold.engine.wire.batches import followed, is_of_batch
+from tests.support.loops import for_each
 
 _CHAT: Final = {
     "object": "chat.completion",
@@ -57,15 +57,13 @@ def test_answers_without_texts_are_no_empty_text() -> None:
     assert (answered.status, answered.message) == ("ok", None)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\n", b"{", b"a,b\n1,2\n", b'{"a": 1}\n{"a": 2}', b"\xff"]
-)
+@for_each("content", [b"", b"\n", b"{", b"a,b\n1,2\n", b'{"a": 1}\n{"a": 2}', b"\xff"])
 def test_another_file_is_not_read(content: bytes) -> None:
     assert _read(content) == (ModelAnswered("ok"), "")
 
 
-@pytest.mark.parametrize(
-    ("batch", "stop", "answer_id"),
+@for_each(
+    "batch, stop, answer_id",
     [
         ({"type": "message_batch", "processing_status": "ended"}, "in_progress", "b"),
         ({"object": "batch", "status": "validating"}, "in_progress", "b"),
@@ -84,8 +82,8 @@ def test_a_batch_is_over_when_no_answers_come(
     assert (answered.stop_reason, found, answered.message) == (stop, answer_id, None)
 
 
-@pytest.mark.parametrize(
-    ("path", "of"),
+@for_each(
+    "path, of",
     [
         ("/v1/batches", ""),
         ("/v1/messages/batches/b/results?a=1", "b"),
@@ -98,6 +96,6 @@ def test_paths_name_a_batch_or_the_file_of_its_answers(path: str, of: str) -> No
     assert (followed(path), is_of_batch(path)) == (of, True)
 
 
-@pytest.mark.parametrize("path", ["/v1/files/f", "/v1/batches/b/jobs", "/v1/models"])
+@for_each("path", ["/v1/files/f", "/v1/batches/b/jobs", "/v1/models"])
 def test_other_paths_are_not_read(path: str) -> None:
     assert (followed(path), is_of_batch(path)) == ("", False)

@@ -12,6 +12,7 @@ from refold.engine.wire.apis import reader_of
 from refold.engine.wire.parts.exchange import PLACE, Asked
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.spelling import can_spell, refused, spelled
+from tests.support.loops import for_each
 from tests.support.watched import says
 
 APIS = ("chat", "responses", "messages")
@@ -107,7 +108,7 @@ def said_of(api: str, name: str, *, streamed: bool) -> list[str]:
     return [line for line in lines if line != "[DONE]"]
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_each("name", ANSWERS)
 def test_an_answer_in_frames_is_read_as_it_was_meant(name: str) -> None:
     """Bedrock's stream: the events are Anthropic's."""
     found = read("messages", ANSWERS[name], streamed=True, place=FRAMED)
@@ -117,7 +118,7 @@ def test_an_answer_in_frames_is_read_as_it_was_meant(name: str) -> None:
     assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
 
 
-@pytest.mark.parametrize("api", APIS)
+@for_each("api", APIS)
 def test_an_error_is_one_of_the_server(api: str) -> None:
     """With its message, in the form of the interface, and not to be retried."""
     answer = ModelAnswered("error", error={"code": "raised", "message": "no more"})

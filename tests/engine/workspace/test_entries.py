@@ -43,7 +43,7 @@ START = FolderStarted(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         START,

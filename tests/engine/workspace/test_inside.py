@@ -28,6 +28,7 @@ from refold.engine.workspace.inside import (
 )
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from tests.support.folders import entries
+from tests.support.loops import for_each
 
 _NAMES = st.sampled_from(["a", "b", "c", "..", ".", ""])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map("/".join)
@@ -183,7 +184,7 @@ def test_a_list_of_a_stranger_is_refused_or_stays_in_the_folder(
         assert not any("git" in name.lower() for name in os.listdir(top))  # noqa: PTH208 - names
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["../out", "a/../../out", "/out", ".git/hooks/pre-commit", "sub/.GIT/config", "a//b", "a/./b"],
 )
@@ -198,7 +199,7 @@ def test_a_path_that_leads_elsewhere_is_refused_by_name(tmp_path: Path, path: st
     assert found_below(tmp_path) == {}
 
 
-@pytest.mark.parametrize("above", ["../outside", "/tmp", "."])
+@for_each("above", ["../outside", "/tmp", "."])
 def test_a_link_is_never_followed(tmp_path: Path, above: str) -> None:
     """Neither to write below it, nor in the place of it."""
     (tmp_path / "outside").mkdir()

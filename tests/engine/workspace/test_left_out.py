@@ -60,7 +60,7 @@ def test_what_looks_like_a_key(name: str) -> None:
     assert is_key(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [".env.example", "env", "environment.py", "id_rsa.pub", "pem.py", "keys.md", "monkey",
      "credentials.md", ".env.sample"],

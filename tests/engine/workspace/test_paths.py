@@ -33,7 +33,7 @@ def test_two_names_are_never_one_text(one: bytes, other: bytes) -> None:
     assert same == (one == other)
 
 
-@pytest.mark.parametrize("text", ["a\\", "\\x41", "\\xc3\\xa4", "a\\n", "\\xFF"])
+@for_each("text", ["a\\", "\\x41", "\\xc3\\xa4", "a\\n", "\\xFF"])
 def test_another_spelling_of_a_path_is_refused(text: str) -> None:
     """One path, one text."""
     with pytest.raises(FolderRefused):
@@ -54,7 +54,7 @@ def test_a_path_that_leads_elsewhere_is_refused_by_name(path: str) -> None:
         paths.checked(path)
 
 
-@pytest.mark.parametrize("path", ["a", "a/b", ".gitignore", ".github/x", "a..b", "n" * 255, "\n"])
+@for_each("path", ["a", "a/b", ".gitignore", ".github/x", "a..b", "n" * 255, "\n"])
 def test_other_paths_are_not(path: str) -> None:
     """Edges of the rules."""
     assert paths.checked(path) == path

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderChanged, FolderEntry, read_entry
 from refold.engine.workspace.left_out import LogFiles
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.watching import Suspect, WatchedFolder, may_change, suspects
 from tests.support.folders import repository
+from tests.support.loops import for_each
 
 EDIT = Suspect("0/1#2", "Edit", ("src/a.py", "old", "new"))
 WHOLE = Suspect("0/1#2", "str_replace_editor", ("/top/src/a.py",))
@@ -21,15 +20,15 @@ OTHERS_SED = Suspect("0/1/1#2", "Bash", ("sed -i s/x/y/ src/a.py",))
 READ = Suspect("0/1#4", "Read", ("src/a.py",))
 
 
-@pytest.mark.parametrize("edit", [EDIT, WHOLE, PATCH, GIT_PATCH])
+@for_each("edit", [EDIT, WHOLE, PATCH, GIT_PATCH])
 def test_an_edit_is_known_by_its_path(edit: Suspect) -> None:
     """As a whole text, or in a patch; a file of the same end is another."""
     assert suspects("/top", "src/a.py", [BASH, edit, READ]) == ("0/1#2",)
     assert suspects("/top", "a.py", [BASH, edit, READ]) == ("0/1#3",)
 
 
-@pytest.mark.parametrize(
-    ("calls", "named"),
+@for_each(
+    "calls, named",
     [
         ([], ()),
         ([READ], ("0/1#4",)),

@@ -3,7 +3,6 @@
 import itertools
 
 import attrs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,8 +95,8 @@ def test_no_file_is_used_below_or_above_another(
                    for a, b in pairs)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
+@for_each(
+    "path, expected",
     [("CLAUDE.md", True), ("a/AGENTS.md", True), (".claude/agents/r.md", True), ("x.py", False),
      ("b/.mcp.json", True), ("named.md", True), ("claude.py", False),
      (".github/copilot-instructions.md", True)],

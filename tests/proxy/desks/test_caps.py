@@ -21,6 +21,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.desks.caps import CapReached, Caps, Spending
 from refold.replay.audit.verify import verify
 from refold.tools.configuration.config import CAPS
+from tests.support.loops import for_each
 from tests.support.proxied import data_of, question, recorded, replayed, said
 from tests.support.upstream import Upstream
 
@@ -192,8 +193,8 @@ def test_a_link_that_nothing_confirms_is_not_counted_and_said() -> None:
     assert (then, spending.uncounted) == (["", "max_subagents", "max_subagents"], 0)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "tokens"),
+@for_each(
+    "parameters, tokens",
     [
         ({"max_tokens": 7}, 107),
         ({"max_completion_tokens": 8}, 108),
@@ -249,7 +250,7 @@ def test_no_cap_is_exceeded_by_more_than_one_answer(
             whole, agents[agent] = whole + tokens, agents[agent] + tokens
 
 
-@pytest.mark.parametrize("name", CAPS)
+@for_each("name", CAPS)
 def test_a_cap_is_above_nothing(name: str) -> None:
     with pytest.raises(LimitRefused, match=name):
         Caps(**{name: 0})

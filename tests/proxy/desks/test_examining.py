@@ -7,6 +7,7 @@ import pytest
 
 from refold.proxy.desks.examining import SAID, Examining
 from refold.proxy.http.turns import Incoming
+from tests.support.loops import for_each
 
 PATHS: dict[str, dict[str, Any]] = {
     "/openai/chat/completions": {"model": "m", "messages": []},
@@ -32,8 +33,8 @@ def test_each_format_is_answered_with_one_text(path: str, *, stream: bool) -> No
     assert desk.models() == 1
 
 
-@pytest.mark.parametrize(
-    ("method", "target", "status"),
+@for_each(
+    "method, target, status",
     [("GET", "/v1/models", 200), ("GET", "/v1/files", 404), ("POST", "/v1/models", 404)],
 )
 def test_of_the_rest_only_the_list_of_models_is_there(

@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from refold.proxy.desks.keys import Secrets
+from tests.support.loops import for_each
 
 DRAWN: Final = "q7Rk2Zt9Xw4LmB8vYc3N"
 LINE = f"MIIE{DRAWN * 3}"
@@ -26,7 +25,7 @@ KEY_FILES: Final = {
 }
 
 
-@pytest.mark.parametrize("name", KEY_FILES)
+@for_each("name", KEY_FILES)
 def test_what_a_key_file_holds_is_secret_wherever_it_is_printed(name: str, tmp_path: Path) -> None:
     """By itself, too: a command may print one line of it.  Names and short values stay."""
     content, secret = KEY_FILES[name]

@@ -52,7 +52,7 @@ def test_a_text_of_the_shape_of_a_key_is_taken_out(key: str, around: str) -> Non
         assert found == filling + around.format("[redacted:key]") + filling
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "task-management-of-things-and-so-on",
@@ -103,7 +103,7 @@ def test_other_headers_are_not(name: str, value: str) -> None:
     assert scrub(secrets, value) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DB_PASSWD", "TOKEN"],
 )

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.proxy.http.addresses import Addresses
+from tests.support.loops import for_each
 from tests.support.proxied import KEY, recorded, replayed
 
 HERE = "http://127.0.0.1:1234/word/openai"
@@ -44,7 +44,7 @@ def test_an_address_in_a_member_comes_back_from_the_proxy(
     assert at().past(told) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"text": f"{THERE}/chat"},

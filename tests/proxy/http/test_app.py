@@ -21,7 +21,7 @@ from refold.engine.errors import LogPoisoned
 from refold.engine.log.reader import read_entries
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.proxied import (
     KEY,
     TIMEOUT_SECONDS,
@@ -273,8 +273,8 @@ CLIMBS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
+@for_each(
+    "headers, status",
     [
         ([("host", ADDRESS)], 200),
         ([("host", "localhost:PORT")], 200),
@@ -311,7 +311,7 @@ def test_no_web_page_is_served(headers: list[tuple[str, str]], status: int, tmp_
     assert kinds(log).count("model.asked") == (status == 200)
 
 
-@pytest.mark.parametrize("word", ["", "/", "/0" * 16, "/%2e", "/openai", "/é"])
+@for_each("word", ["", "/", "/0" * 16, "/%2e", "/openai", "/é"])
 def test_who_does_not_know_the_word_is_refused(word: str, tmp_path: Path) -> None:
     """Any user of this machine can connect; another word is drawn each time."""
     log = tmp_path / "run.jsonl"
@@ -326,7 +326,7 @@ def test_who_does_not_know_the_word_is_refused(word: str, tmp_path: Path) -> Non
     assert kinds(log) == []
 
 
-@pytest.mark.parametrize("path", CLIMBS)
+@for_each("path", CLIMBS)
 def test_no_path_leads_above_the_base_url(path: str, tmp_path: Path) -> None:
     """However it is written: servers and clients read dots in more than one way."""
     log = tmp_path / "run.jsonl"
@@ -339,7 +339,7 @@ def test_no_path_leads_above_the_base_url(path: str, tmp_path: Path) -> None:
     assert b"above the base URL" in body
 
 
-@pytest.mark.parametrize("path", ["/a..b", "/...", "/.well-known/x", "/a%2Fb", "/x?to=../y"])
+@for_each("path", ["/a..b", "/...", "/.well-known/x", "/a%2Fb", "/x?to=../y"])
 def test_dots_within_names_pass(path: str, tmp_path: Path) -> None:
     with RawServer(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")) as server:
         with recorded(tmp_path / "run.jsonl", f"{server.url}/v1") as base:

@@ -69,8 +69,8 @@ def test_bedrock_is_where_the_region_is() -> None:
     assert found["bedrock"] == "http://localhost:1"
 
 
-@pytest.mark.parametrize(
-    ("location", "server"),
+@for_each(
+    "location, server",
     [
         ("global", "aiplatform.googleapis.com"),
         ("eu", "aiplatform.eu.rep.googleapis.com"),
@@ -101,16 +101,14 @@ def test_a_variable_makes_a_route_of_its_own() -> None:
     assert environment_of(routes, "http://p")["GROQ_BASE_URL"] == "http://p/groq_base_url"
 
 
-@pytest.mark.parametrize(
-    "given", ["nonsense", "ftp://x", "openai=", "http://x:99999", "a b=http://x"]
-)
+@for_each("given", ["nonsense", "ftp://x", "openai=", "http://x:99999", "a b=http://x"])
 def test_what_is_no_base_url_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="--upstream"):
         routes_of([given], {})
 
 
-@pytest.mark.parametrize(
-    ("given", "right"),
+@for_each(
+    "given, right",
     [
         ("https://h/v1/chat/completions/", "https://h/v1"),
         ("openai=https://me:password@h:8/v1/responses?key=password", "https://h:8/v1"),
@@ -158,8 +156,8 @@ def test_a_variable_for_a_whole_url_is_led_there() -> None:
     assert upstreams(f"CHAT_ENDPOINT={url}")["chat_endpoint"] == url
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
+@for_each(
+    "given, said",
     [
         (("X_BASE_URL=http://a", "X_BASE_URL=http://b"), "X_BASE_URL"),
         (("openai=http://a", "anthropic=http://b", "OPENAI_API_BASE=http://b"), "openai"),
@@ -213,8 +211,8 @@ def test_the_url_of_a_request(upstream: str, target: str, url: str) -> None:
     assert Route("openai", (), upstream).url_of(target) == url
 
 
-@pytest.mark.parametrize(
-    ("location", "seen"),
+@for_each(
+    "location, seen",
     [
         ("https://h/v1/there?a=1", "/openai/there?a=1"),
         ("/v1/there", "/openai/there"),
@@ -277,8 +275,8 @@ def test_variables_that_lead_past_the_proxy_are_found() -> None:
     assert only.startswith("AZURE_OPENAI_ENDPOINT is set, and its requests bypassed Refold")
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target", "url"),
+@for_each(
+    "upstream, target, url",
     [
         ("https://a", "/messages", "https://a/v1/messages"),
         ("https://a", "/messages/count_tokens?x=1", "https://a/v1/messages/count_tokens?x=1"),

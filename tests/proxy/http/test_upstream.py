@@ -23,6 +23,7 @@ from refold.proxy.http import upstream as client
 from refold.proxy.http.upstream import Upstream as Client
 from refold.replay.observed.record import read_record
 from tests.support.certificates import certificate_of
+from tests.support.loops import for_each
 from tests.support.proxied import (
     TIMEOUT_SECONDS,
     Handle,
@@ -335,7 +336,7 @@ def _in_turn(*answers: bytes) -> Handle:
     return handle
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         *WHOLE,

@@ -17,6 +17,7 @@ from refold.engine.log.reader import read_entries
 from refold.proxy.mcp.http import _event, proxy_url
 from refold.proxy.mcp.parties import Sent
 from tests.support.forging import forged
+from tests.support.loops import for_each
 from tests.support.mcp_clients import entries, kinds
 from tests.support.mcp_streams import (
     HttpClient,
@@ -325,9 +326,7 @@ def test_no_page_and_nobody_without_the_word_reaches_the_server(tmp_path: Path) 
     assert [one.kind for one in read_entries(tmp_path / "a.jsonl")].count("tool.called") == 1
 
 
-@pytest.mark.parametrize(
-    "below", [".evil.example", "@127.0.0.1:9/", "/@127.0.0.1:9", "/a?b=1", "/"]
-)
+@for_each("below", [".evil.example", "@127.0.0.1:9/", "/@127.0.0.1:9", "/a?b=1", "/"])
 def test_what_stands_below_names_no_other_server(below: str, tmp_path: Path) -> None:
     """A server's URL without a path is no beginning of another's."""
     with RawServer(answering(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")) as server:

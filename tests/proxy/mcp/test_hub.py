@@ -12,6 +12,7 @@ from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.hub import RECORDING, ROUTE, Hub, packed, unpacked
 from refold.proxy.mcp.parties import Reply, Sent
 from refold.proxy.mcp.recording import McpRecording
+from tests.support.loops import for_each
 from tests.support.mcp_clients import kinds
 
 BASE = "http://127.0.0.1:4711"
@@ -61,7 +62,7 @@ def test_reports_become_entries_in_their_order(tmp_path: Path) -> None:
     assert kinds(log) == ["tool.called", "tool.called", "tool.returned", "tool.returned"]
 
 
-@pytest.mark.parametrize("token", ["", "x", "ø"])
+@for_each("token", ["", "x", "ø"])
 def test_whoever_has_no_token_is_nobody(token: str) -> None:
     """And learns nothing."""
 
@@ -71,7 +72,7 @@ def test_whoever_has_no_token_is_nobody(token: str) -> None:
     assert posted(Hub(Other(), connect), "open", HELLO, token=token) == (404, {})
 
 
-@pytest.mark.parametrize("path", ["0/client", "x/client", "-1/ended", ""])
+@for_each("path", ["0/client", "x/client", "-1/ended", ""])
 def test_what_was_not_opened_is_nothing(path: str) -> None:
     """Status 404."""
     assert posted(Hub(Other(), lambda _: None), path)[0] == 404  # type: ignore[arg-type,return-value]  # never called

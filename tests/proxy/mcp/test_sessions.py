@@ -10,12 +10,13 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp.sessions import notes_on, server_of, serving_of
+from tests.support.loops import for_each
 from tests.support.mcp_clients import client, entries, recording, replaying
 from tests.support.watched import record
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
+@for_each(
+    "command, name",
     [
         (["python", "server.py"], "server"),
         (["/usr/bin/python3.12", "-m", "weather.server"], "weather.server"),

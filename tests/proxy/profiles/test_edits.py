@@ -17,7 +17,7 @@ from refold.engine.wire.apis import read_request
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles import shipped
 from refold.replay.compare.diff import diff
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.watched import (
     Exchange,
     ask,
@@ -163,9 +163,7 @@ def test_each_edit_of_a_file_that_an_agent_reads_is_noticed(
         assert report.divergences[0].texts, "the words are shown"
 
 
-@pytest.mark.parametrize(
-    ("name", "place"), [(name, place) for name in TOUCHED for place in _places(name)]
-)
+@for_each("name, place", [(name, place) for name in TOUCHED for place in _places(name)])
 def test_at_its_place_a_value_may_be_another_one(
     name: str, place: ValuePlace, tmp_path: Path
 ) -> None:
@@ -251,7 +249,7 @@ def test_files_that_a_tool_lists_stand_in_any_order(name: str, tool: str, tmp_pa
     assert [line for line in shown if line.startswith(("-", "+"))] == ["-c/d.txt", "+c/e.txt"]
 
 
-@pytest.mark.parametrize("name", TOUCHED)
+@for_each("name", TOUCHED)
 def test_a_changed_word_is_told(name: str, tmp_path: Path) -> None:
     """As the first difference, with the words."""
     said = talk(system("Be brief and kind."), user("Go."), says("done"))

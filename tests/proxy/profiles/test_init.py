@@ -41,8 +41,8 @@ def test_a_command_is_known_by_its_program(command: str, name: str) -> None:
     assert profile_of(command.split()).name == name
 
 
-@pytest.mark.parametrize(
-    ("user_agent", "system", "name"),
+@for_each(
+    "user_agent, system, name",
     [
         ("claude-cli/2.1.197 (external, sdk-cli)", "", "Claude Code"),
         ("Bun/1.4.0", "", "Claude Code"),  # looks whether the server is there
@@ -63,8 +63,8 @@ def test_a_program_is_known_by_what_it_asks(user_agent: str, system: str, name: 
     assert profile_asking(user_agent, system).name == name
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
+@for_each(
+    "line, name",
     [
         ("cd x && codex exec hi", "Codex"),
         ("A=b nice claude -p hi", "Claude Code"),
@@ -91,8 +91,8 @@ def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path
         assert profile_of(["bash", "-c", twice]).name == name
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
+@for_each(
+    "command, expected",
     [
         (["codex", "exec", "hi"], ["codex", "-c", URL, "exec", "hi"]),
         (["npx", "@openai/codex", "exec"], ["npx", "@openai/codex", "-c", URL, "exec"]),

@@ -19,6 +19,7 @@ from tests.proxy.profiles.matrix import (
     tried,
     version_of,
 )
+from tests.support.loops import for_each
 
 
 def test_the_page_has_the_table_of_what_was_seen() -> None:
@@ -48,7 +49,7 @@ def test_a_table_says_what_was_not_tried_and_what_was_not_so() -> None:
     assert "| aider | - | not tried |" in text
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@for_each("name", AGENTS)
 def test_an_agent_commits_in_its_job_and_not_where_it_only_reads(name: str) -> None:
     """DSPy's script commits by itself."""
     told = {task: str(AGENTS[name].told(task)) for task in (JOB, READING)}

@@ -17,6 +17,7 @@ from refold.replay.audit.session_fold import beyond
 from refold.tools.agents.plans import planning_tools
 from refold.tools.configuration.prepared_run import planned
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 
 @attrs.frozen
@@ -142,8 +143,8 @@ async def idle(_run: Run, _input: Any) -> None:
     pass
 
 
-@pytest.mark.parametrize(
-    ("program", "held"),
+@for_each(
+    "program, held",
     [
         (idle, ""),
         (plans, ""),

@@ -17,6 +17,7 @@ from refold.replay.audit.why import Cause, causes
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.files.file_tools import file_tools
 from tests.replay.audit.test_verify import rechained
+from tests.support.loops import for_each
 from tests.support.peaks import bytes_per_entry
 
 
@@ -284,7 +285,7 @@ def test_no_outcome_ends_with_the_log_of_another_child(tmp_path: Path) -> None:
     assert {cause.log for causes in found for cause in causes} == {str(log)}
 
 
-@pytest.mark.parametrize("outcome", ['"child":{"events":"0#1"}', '"child":7', '"child":{}'])
+@for_each("outcome", ['"child":{"events":"0#1"}', '"child":7', '"child":{}'])
 def test_an_outcome_that_names_no_end_has_none(outcome: str, tmp_path: Path) -> None:
     """The chain holds, and an entry says what none says: that is for `verify` to tell."""
     log = refold.record(parent, [1], log=tmp_path / "a.jsonl", tools=[double]).log
@@ -392,7 +393,7 @@ async def raises_first(run: refold.Run, how: str) -> None:
         raise
 
 
-@pytest.mark.parametrize("how", ["itself", "from", "group"])
+@for_each("how", ["itself", "from", "group"])
 def test_the_end_of_a_failed_run_leads_to_the_failure_that_it_raises(
     tmp_path: Path, how: str
 ) -> None:

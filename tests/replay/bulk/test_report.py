@@ -5,6 +5,7 @@ import pytest
 
 from refold.engine.errors import Diverged, UsageError
 from refold.replay.bulk.report import BulkReport, LogResult, died, is_bad, not_run, timed_out
+from tests.support.loops import for_each
 
 FINE = LogResult(log="a.jsonl", result="identical", program="p", entries=7)
 REFUSED = LogResult(log="b.jsonl", result="refused", message="a tool has to be passed")
@@ -49,7 +50,7 @@ def test_what_took_too_long_is_bad_and_a_failure() -> None:
         report.check()
 
 
-@pytest.mark.parametrize("row", [FINE, REFUSED, DIED, LATER, SLOW])
+@for_each("row", [FINE, REFUSED, DIED, LATER, SLOW])
 def test_a_row_crosses_a_process_as_it_is(row: LogResult) -> None:
     """What `as_json` gave is the same row again."""
     assert LogResult.from_json(row.as_json()) == row

@@ -10,6 +10,7 @@ from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from tests.support.delegating import child, recorded
+from tests.support.loops import for_each
 
 
 def calls_of(tmp_path: Path, *plan: Any, name: str = "a", **options: Any) -> RunCalls:
@@ -33,8 +34,8 @@ def test_calls_stand_in_their_scopes(tmp_path: Path) -> None:
     assert labels == {"0": ["search#1", "search#2"], "0/1": ["search#1"], "0/2": ["read#1"]}
 
 
-@pytest.mark.parametrize(
-    ("step", "kind", "label", "request_", "ending"),
+@for_each(
+    "step, kind, label, request_, ending",
     [
         (
             ("search", "x"),
@@ -147,7 +148,7 @@ def test_a_request_does_not_repeat_the_conversation(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("step", [("search", "x"), ("ask", "?"), child("dig", [])])
+@for_each("step", [("search", "x"), ("ask", "?"), child("dig", [])])
 def test_an_open_call_has_no_outcome(tmp_path: Path, step: Any) -> None:
     log = recorded(tmp_path / "a.jsonl", [step]).log
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))

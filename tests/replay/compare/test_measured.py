@@ -15,6 +15,7 @@ from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text
 from refold.tools.contract.tool_types import DelegationTool
 from tests.support import five_tools
+from tests.support.loops import for_each
 from tests.support.unfinished import cut
 
 RUNNERS = ["in-process", pytest.param("subprocess", marks=pytest.mark.long)]
@@ -185,7 +186,7 @@ def test_without_a_log_nothing_is_declared() -> None:
     assert list(Declared().listed()) == []
 
 
-@pytest.mark.parametrize("entries", range(1, 6))
+@for_each("entries", range(1, 6))
 def test_a_run_that_goes_on_declares_what_it_lacks_and_nothing_twice(
     entries: int, tmp_path: Path
 ) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
 
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.compare.diff import diff
 from refold.replay.compare.log_diff import LogDiff
+from tests.support.loops import for_each
 from tests.support.watched import Exchange, Message, record, result, says, system, talk, user
 
 EAT, WALK = "Find a place to eat", "Find a place to walk"
@@ -263,7 +263,7 @@ def both(tmp_path: Path, scenario: int, word: str = "done") -> LogDiff:
     return diff(a, record(tmp_path / "b.jsonl", other, profile=AGENT, folders=COPY))
 
 
-@pytest.mark.parametrize("scenario", range(12))
+@for_each("scenario", range(12))
 def test_two_recordings_of_one_scenario_do_not_differ(tmp_path: Path, scenario: int) -> None:
     """In other folders, on other days, with other ids: they are bound, as in a replay."""
     found = both(tmp_path, scenario)
@@ -272,7 +272,7 @@ def test_two_recordings_of_one_scenario_do_not_differ(tmp_path: Path, scenario: 
     assert any("bound: folder" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("scenario", range(12))
+@for_each("scenario", range(12))
 def test_one_changed_word_is_told_once_with_its_subagent(tmp_path: Path, scenario: int) -> None:
     """The parent that is told of it, and what it makes of it, only repeat that."""
     found = both(tmp_path, scenario, "finished")
@@ -286,7 +286,7 @@ def test_one_changed_word_is_told_once_with_its_subagent(tmp_path: Path, scenari
     assert cause.follows == found.count - 1, found
 
 
-@pytest.mark.parametrize(("mode", "count"), [("exact", 1), ("lines", 0), ("ignore", 0)])
+@for_each("mode, count", [("exact", 1), ("lines", 0), ("ignore", 0)])
 def test_output_is_compared_as_a_replay_compares_it(tmp_path: Path, mode: str, count: int) -> None:
     """By the rule of the recording, with the same texts left out."""
     profile = Profile(name="mine", output=mode)

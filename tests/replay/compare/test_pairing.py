@@ -7,6 +7,7 @@ from refold.replay.compare.calls import RunCalls
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, DifferenceKind
 from tests.support.delegating import recorded
+from tests.support.loops import for_each
 
 
 def paired(
@@ -38,8 +39,8 @@ def test_strict_knows_scope_and_order(tmp_path: Path) -> None:
     assert pairs == [(FX, FX), (FY, FZ), (FZ, FY)]
 
 
-@pytest.mark.parametrize(
-    ("match", "expected"),
+@for_each(
+    "match, expected",
     [
         ("unordered", [(FX, FX), (FY, None), (None, FZ)]),
         ("subset", [(FX, FX), (FY, None)]),
@@ -88,8 +89,8 @@ def test_a_call_that_moved_is_one_call(tmp_path: Path) -> None:
     assert (pairs[0].call_a.key, pairs[0].call_b.key) == ("0#1", "0#4")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "alike"),
+@for_each(
+    "arguments, alike",
     [
         ("exact", set()),
         ("ignore", {"added", "removed", "changed"}),

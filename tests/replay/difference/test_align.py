@@ -1,11 +1,11 @@
 import operator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.replay.difference.align import Key, align
 from refold.replay.difference.pointer_diff import shared_ends
+from tests.support.loops import for_each
 
 
 def keys(text: str) -> list[Key]:
@@ -20,8 +20,8 @@ def keys(text: str) -> list[Key]:
 KEYS = st.lists(st.sampled_from(keys("s1 s2 s3 r1 r2 m:s1")), max_size=12)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "pairs"),
+@for_each(
+    "a, b, pairs",
     [
         ("s1 s2", "s1 s2", [(0, 0), (1, 1)]),
         ("s1 s2 s3", "s1 r1 s2 s3", [(0, 0), (None, 1), (1, 2), (2, 3)]),
@@ -41,8 +41,8 @@ def test_a_change_reads_as_a_person_would_tell_it(
     assert align(keys(a), keys(b)).pairs == pairs
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "pairs"),
+@for_each(
+    "a, b, pairs",
     [
         ("s1", "s2 s3 s4", [(0, 0), (None, 1), (None, 2)]),
         ("s1 s2 s3", "s4", [(0, 0), (1, None), (2, None)]),

@@ -43,7 +43,7 @@ def test_a_function_is_its_own_rule() -> None:
     assert comparator(lambda recorded, now: recorded < now)(1, 2)
 
 
-@pytest.mark.parametrize("name", ["fuzzy", "numbers", "numbers:x", ""])
+@for_each("name", ["fuzzy", "numbers", "numbers:x", ""])
 def test_an_unknown_rule_is_named(name: str) -> None:
     """With those that there are."""
     with pytest.raises(UsageError, match="exact, text, subset or numbers"):

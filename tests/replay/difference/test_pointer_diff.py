@@ -1,6 +1,5 @@
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from refold.replay.difference.pointer_diff import (
     same,
     shown,
 )
+from tests.support.loops import for_each
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("ab~/", max_size=2),
@@ -23,8 +23,8 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
+@for_each(
+    "before, after, expected",
     [
         ({"a": 1}, {"a": 2}, [Difference("/a", "changed", 1, 2)]),
         ({"a": 1}, {}, [Difference("/a", "removed", 1)]),
@@ -41,9 +41,7 @@ def test_each_place_is_named_by_its_pointer(
     assert list(differences(before, after)) == expected
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(1, 1.0), (1, True), (0, False), (0.0, -0.0), ("", None)]
-)
+@for_each("one, other", [(1, 1.0), (1, True), (0, False), (0.0, -0.0), ("", None)])
 def test_values_that_are_written_differently_differ(one: Any, other: Any) -> None:
     """`1`, `1.0` and `true` are equal to Python, and three values to a log."""
     assert not same([one], [other])
@@ -115,9 +113,7 @@ def test_where_texts_differ_from_the_start_no_place_is_named() -> None:
     assert "from character" not in str(found)
 
 
-@pytest.mark.parametrize(
-    ("places", "more"), [(1, []), (2, ["1 more place"]), (3, ["2 more places"])]
-)
+@for_each("places, more", [(1, []), (2, ["1 more place"]), (3, ["2 more places"])])
 def test_the_first_places_are_told_and_how_many_more_there_are(
     places: int, more: list[str]
 ) -> None:

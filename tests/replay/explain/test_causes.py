@@ -6,6 +6,7 @@ import pytest
 
 from refold.replay.difference.pointer_diff import differences
 from refold.replay.explain.causes import likely_cause
+from tests.support.loops import for_each
 
 UUIDS = ("0b7c44a1-52f0-4c3e-9a55-1c2d3e4f5a6b", "8d3f1b22-0a4b-4b7d-8e0f-aabbccddeeff")
 
@@ -59,8 +60,8 @@ def test_a_changed_program_explains_another_order_before_a_set_does() -> None:
     assert "has changed" in likely_cause("output_changed", diff, {"source": ("1", "2")})
 
 
-@pytest.mark.parametrize(
-    ("kind", "fingerprints", "advice"),
+@for_each(
+    "kind, fingerprints, advice",
     [
         ("args_changed", {"source": ("1", "2")}, "the program has changed"),
         ("args_changed", {"python": ("3.11", "3.12")}, "a different version of Python"),

@@ -18,6 +18,7 @@ from refold.replay.explain.divergence import HEADLINES, Divergence
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.report import ReplayReport
 from refold.tools.contract.tool_types import FunctionTool
+from tests.support.loops import for_each
 from tests.support.steps import Step, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -75,7 +76,7 @@ def test_the_text_of_a_category(tmp_path: Path, category: str, snapshot: Snapsho
     assert scrubbed("\n\n".join(map(str, report.causes)), tmp_path) == snapshot
 
 
-@pytest.mark.parametrize("category", CHANGES)
+@for_each("category", CHANGES)
 def test_a_divergence_goes_through_json(tmp_path: Path, category: str) -> None:
     """What `--json` prints holds the whole divergence, headline included."""
     found = report_of(tmp_path, *CHANGES[category]).divergences[0]
@@ -228,9 +229,7 @@ def test_a_call_that_had_failed_is_told_with_its_error(tmp_path: Path) -> None:
     assert re.search(r"matched +2 tool\.returned 0#1 error raised: \"not there\"", text)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [("ab" * 32, "ab" * 8), ("abcdef" * 4, "abcdef" * 4), ("", "none")]
-)
+@for_each("value, shown", [("ab" * 32, "ab" * 8), ("abcdef" * 4, "abcdef" * 4), ("", "none")])
 def test_only_a_digest_is_cut_short(tmp_path: Path, value: str, shown: str) -> None:
     """Any other fingerprint is shown as it is, and where there was none, that is said."""
     found = report_of(tmp_path, [A], [B]).divergences[0]

@@ -488,7 +488,7 @@ def test_each_rule_has_its_cases_in_the_order_of_the_rules() -> None:
     assert len({rule.sentence for rule in RULES}) == len(RULES)
 
 
-@pytest.mark.parametrize("rule", OF_RULE)
+@for_each("rule", OF_RULE)
 def test_a_rule_names_its_cases(tmp_path: Path, rule: str) -> None:
     for at, (before, after) in enumerate(OF_RULE[rule]):
         (tmp_path / str(at)).mkdir()
@@ -778,8 +778,8 @@ async def cut_off(run: Run, _input: object, *, edit: str) -> None:
     await run.tool("search", q="after")
 
 
-@pytest.mark.parametrize(
-    ("edit", "category", "call", "recorded_call"),
+@for_each(
+    "edit, category, call, recorded_call",
     [
         ("words", "args_changed", "0#1", "0#1"),
         ("name", "name_changed", "0#2", "0#2"),
@@ -818,8 +818,8 @@ async def beside(run: Run, _input: object, *, edit: str) -> object:
     return await asyncio.gather(*extra, *branches)
 
 
-@pytest.mark.parametrize(
-    ("edit", "category", "call"),
+@for_each(
+    "edit, category, call",
     [
         ("sleep", "extra_call", "0@1"),
         ("one by one", "reordered", "0#2"),
@@ -928,8 +928,8 @@ def test_a_run_that_was_stopped_in_a_call_has_no_later_end(tmp_path: Path) -> No
 ASLEEP: Step = ("sleep", 600)
 
 
-@pytest.mark.parametrize(
-    ("after", "category", "call", "later"),
+@for_each(
+    "after, category, call, later",
     [
         ([A, B], "unconsumed", "", 0),
         ([A, ASLEEP], "missing_call", "0#2", 0),

@@ -1,7 +1,5 @@
 """What a program asks for, as items that can be compared (CONTRACT.md §9.1, §12.4)."""
 
-import pytest
-
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import (
@@ -18,10 +16,11 @@ from refold.engine.events.events import (
     ValueDrawn,
 )
 from refold.replay.index.asked_items import is_asked, item_of
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("event", "call", "kind", "name", "label"),
+@for_each(
+    "event, call, kind, name, label",
     [
         (ToolCalled("search", {"q": 1}, "reads"), "0/1#3", "tool", "search", "search#3"),
         (ModelAsked("gpt", "", 0, [], {}), "0#1", "model", "gpt", "model gpt#1"),
@@ -53,8 +52,8 @@ def test_what_a_program_is_told_is_no_request() -> None:
     assert is_asked("tool.called")
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "arguments"),
+@for_each(
+    "kind, data, arguments",
     [
         ("tool.called", {"tool": "t", "arguments": {"a": 1}}, {"a": 1}),
         ("child.started", {"delegation": {"program": "p"}, "number": 1}, {"program": "p"}),

@@ -10,6 +10,7 @@ from refold.engine.events.outcome import Report
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.log.reader import read_entries
 from refold.replay.index.run_end import end_of, end_of_verdict, raised_at
+from tests.support.loops import for_each
 
 
 def test_what_is_not_there_is_left_out() -> None:
@@ -39,8 +40,8 @@ def test_a_program_run_again_ends_as_a_log_has_it(tmp_path: Path, report: Report
     assert found == end_of(last.event)
 
 
-@pytest.mark.parametrize(
-    ("meta", "told"), [({"error_file": "a.py", "error_line": 3}, "a.py:3"), ({}, ""),
+@for_each(
+    "meta, told", [({"error_file": "a.py", "error_line": 3}, "a.py:3"), ({}, ""),
                        ({"error_file": "a.py"}, ""), ({"error_line": 3}, "")]
 )  # fmt: skip
 def test_a_place_is_a_file_and_a_line(meta: dict[str, str | int], told: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.changes import change_of, item_of, may_use_network
+from tests.support.loops import for_each
 from tests.support.watched import ask, result, says, system, user
 
 CALLS = (("c1", "look", {"at": "a"}), ("c2", "look", {"at": "b"}))
@@ -17,8 +18,8 @@ def with_messages(*messages: dict[str, object]) -> Asked:
     return ask(*messages)
 
 
-@pytest.mark.parametrize(
-    ("command", "was", "now", "may"),
+@for_each(
+    "command, was, now, may",
     [
         ("cd /srv/app && make && curl -s example.org", "page", "", True),
         ("pip install x", "done", "error", True),
@@ -42,8 +43,8 @@ def test_a_call_that_may_have_used_the_network(
     assert may_use_network(found.diff, item_of(here, "0/1#1")) is may
 
 
-@pytest.mark.parametrize(
-    ("at", "message", "cause"),
+@for_each(
+    "at, message, cause",
     [
         (0, system("T"), "the system prompt was changed"),
         (1, user("V"), "the prompt was changed (message 1)"),

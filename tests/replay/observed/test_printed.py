@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.support.loops import for_each
 from tests.support.watched import ask, record, replayed, result, says, talk, user
 
 CALLS = says("", ("c1", "count", {"path": "a"}), ("c2", "count", {"path": "b"}))
@@ -33,8 +32,8 @@ def test_results_of_parallel_calls_that_are_printed_as_they_end_are_named(tmp_pa
     assert cause.endswith("--volatile output:words")
 
 
-@pytest.mark.parametrize(
-    ("now", "option"),
+@for_each(
+    "now, option",
     [
         ("6|4| and four|six|\n", "--volatile output:words"),  # of no call
         ("six and four\n6|4|\n", ""),
@@ -58,7 +57,7 @@ def test_lines_are_suggested_before_words(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("output", ["lines", "words", "letters"])
+@for_each("output", ["lines", "words", "letters"])
 def test_a_changed_word_is_a_difference_in_any_order(output: str, tmp_path: Path) -> None:
     """And so are blanks between words, and a word that is there twice."""
     log = record(tmp_path / "a.jsonl", talk(*MESSAGES), output=_end("one two\nthree\n"))

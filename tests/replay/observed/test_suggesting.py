@@ -74,8 +74,8 @@ def test_no_more_is_ignored_than_has_to_be() -> None:
     assert "12.1s" not in str(applied.messages[0])
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
+@for_each(
+    "before, after",
     [
         ("Be brief.", "Be short."),
         ("Today is 2026-11-21. Be brief.", "Today is 2026-11-22. Be short."),
@@ -89,8 +89,8 @@ def test_a_changed_prompt_gets_none(before: str, after: str) -> None:
     assert suggestions(*both(before, after)) == ((), False)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "pointer"),
+@for_each(
+    "before, after, pointer",
     [
         ({"user": "ann"}, {"user": "bob"}, "/parameters/user"),
         ({"metadata": {"user_id": "u1"}}, {"metadata": {"user_id": "u2"}}, None),
@@ -117,8 +117,8 @@ def test_a_parameter_that_was_not_given_gets_none() -> None:
     assert suggestions(ask(user("a")), ask(user("a"), prompt_cache_key="x")) == ((), False)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "touched"),
+@for_each(
+    "before, after, touched",
     [
         ("Built 2026-01-01. Today is 2026-11-21.", "Built 2026-01-01. Today is 2026-11-22.", 1),
         ("Run run_8fK2mZpQ7wXv3t at 14:15", "Run run_1aB2cD3eF4gH5i at 03:04", 2),

@@ -17,7 +17,7 @@ from refold.replay.partial.drift_report import DriftReport
 from refold.replay.partial.sources import Sources
 from tests.support import forks
 from tests.support.forks import TOOLS, factor, kept, model, report
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 
 pytestmark = pytest.mark.usefixtures("as_it_was")
 
@@ -268,8 +268,8 @@ PATHS = ["/arguments/ts", "/result/ts"]
 VOLATILE = [f"tool:fetch{path}" for path in PATHS]
 
 
-@pytest.mark.parametrize(
-    ("options", "volatile", "now"),
+@for_each(
+    "options, volatile, now",
     [
         ({"volatile": VOLATILE}, [], {}),  # as record was told
         ({}, [], {"volatile": PATHS}),  # as the tool says by now

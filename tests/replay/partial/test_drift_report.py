@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import attrs
-import pytest
 
 from refold.engine.errors import OutcomeMissing
 from refold.replay.difference.excuses import Ignored
 from refold.replay.difference.pointer_diff import differences
 from refold.replay.partial.drift_report import CallDrift, DriftReport, row_text
 from refold.replay.partial.sources import Sources
+from tests.support.loops import for_each
 
 SAME = CallDrift(where="p > a#1", call="0#1", kind="tool", name="a", verdict="same")
 OTHER = CallDrift(
@@ -31,8 +31,8 @@ def report(*rows: CallDrift, missing: tuple[OutcomeMissing, ...] = ()) -> DriftR
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "is_identical"),
+@for_each(
+    "rows, is_identical",
     [((SAME,), True), ((SAME, NOISE), True), ((SAME, OTHER), False), ((LATER,), False), ((), True)],
 )
 def test_noise_is_no_drift(rows: tuple[CallDrift, ...], *, is_identical: bool) -> None:

@@ -4,14 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.index.by_call import Book
 from refold.replay.partial.drift import Records
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 
 
 @tool(effect="reads")
@@ -42,8 +41,8 @@ def rows(folder: Path, old: Any, new: Any, rule: Comparator = exact) -> list[tup
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
+@for_each(
+    "old, new, expected",
     [
         ([1, 2, 3], [1, 2, 3], []),
         ([1, 2, 3], [1, 9, 3], [("0#2", "arguments_changed")]),

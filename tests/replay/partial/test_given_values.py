@@ -15,6 +15,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import Fault, Outcome
 from refold.replay.partial.given_values import edit, given
+from tests.support.loops import for_each
 
 
 @refold.tool(effect="reads")
@@ -32,8 +33,8 @@ def test_a_result_is_checked_by_the_type_of_its_tool_and_a_failure_is_not() -> N
         given(ToolReturned("ok", 1), "0#1", "two", tool=count)
 
 
-@pytest.mark.parametrize(
-    ("event", "value", "edited"),
+@for_each(
+    "event, value, edited",
     [
         (ToolReturned("ok", 1), 2, ToolReturned("ok", 2)),
         (ToolReturned("error", error={"code": "x"}), [3], ToolReturned("ok", [3])),
@@ -63,7 +64,7 @@ def test_what_an_edit_makes_of_a_childs_outcome() -> None:
     assert (changed.status, changed.error.message, changed.output) == ("failed", "m", 1)
 
 
-@pytest.mark.parametrize("value", [2, {"output": 2}, {"status": "completed", "output": 2}])
+@for_each("value", [2, {"output": 2}, {"status": "completed", "output": 2}])
 def test_an_output_makes_a_child_that_failed_one_that_completed(value: Any) -> None:
     ended = ChildFinished(Outcome(status="failed", error=Fault(code="raised", message="no")))
 

@@ -12,6 +12,7 @@ from refold.engine.runners.recording import record
 from refold.replay.reexecute.comparison import first_word
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.loops import for_each
 from tests.support.steps import fetch, recorded, search
 
 
@@ -114,8 +115,8 @@ def test_what_comes_first_is_told_whatever_ends_the_run_later(tmp_path: Path) ->
 ASKED = {"kind": "tool", "name": "search", "arguments": {}}
 
 
-@pytest.mark.parametrize(
-    ("recorded", "now", "expected"),
+@for_each(
+    "recorded, now, expected",
     [
         (ASKED, ASKED | {"name": "fetch"}, "name_changed"),
         (ASKED, ASKED | {"arguments": {"q": "a"}}, "args_changed"),

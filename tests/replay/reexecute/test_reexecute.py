@@ -22,6 +22,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools.contract.tool_types import tool
 from tests.support.interrupted import sees_late
+from tests.support.loops import for_each
 from tests.support.steps import Step, program_of, recorded
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -371,8 +372,8 @@ async def says_too_much(_run: Run, _input: Any) -> Any:
     return "x" * 100
 
 
-@pytest.mark.parametrize(
-    ("program", "limits", "status"),
+@for_each(
+    "program, limits, status",
     [
         (fails, Limits(), "failed"),
         (naps_for_ever, Limits(timeout_seconds=0.05), "timed_out"),

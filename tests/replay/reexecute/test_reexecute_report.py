@@ -10,6 +10,7 @@ import pytest
 import refold
 from refold.engine.errors import ProgramRefused
 from refold.tools import DelegationTool
+from tests.support.loops import for_each
 from tests.support.timed_programs import spread
 
 
@@ -79,8 +80,8 @@ def test_a_program_without_an_input_is_refused_before_a_log_is_made(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "cause"),
+@for_each(
+    "before, after, cause",
     [
         ("a" * 64, "b" * 64, "depends on something outside run"),
         ("a" * 32, "b" * 32, "uuid"),

@@ -31,6 +31,7 @@ from refold.replay.reexecute.world import (
     identity_of,
 )
 from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.loops import for_each
 from tests.support.steps import program_of, recorded
 from tests.support.ways import replayed
 
@@ -75,7 +76,7 @@ def test_only_a_log_is_a_world(tmp_path: Path) -> None:
         Replayed(other, tools={})
 
 
-@pytest.mark.parametrize("kept", [0, 1, 50, -1])
+@for_each("kept", [0, 1, 50, -1])
 def test_a_log_without_a_complete_line_is_refused(kept: int, tmp_path: Path) -> None:
     """As a kill between the making of the log and its first line leaves it."""
 
@@ -189,7 +190,7 @@ def plainly_asks_b(run: PlainRun, _input: Any) -> Any:
     return run.tool("fetch", q=found)  # here
 
 
-@pytest.mark.parametrize("program", [asks_b, waits_long, plainly_asks_b])
+@for_each("program", [asks_b, waits_long, plainly_asks_b])
 def test_the_program_place_is_where_it_asks_or_waits(tmp_path: Path, program: Any) -> None:
     """The file and line of the program, not of asyncio and not of Refold."""
     steps = [("tool", "search", {"q": q}) for q in ("a", "b")]

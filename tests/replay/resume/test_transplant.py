@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refold.engine.events.events import (
     Extension,
     RunFinished,
@@ -19,6 +17,7 @@ from refold.replay.audit.verify import verify
 from refold.replay.resume.fork import cuts
 from refold.replay.resume.transplant import Transplant
 from tests.support.forks import TOOLS, model, report
+from tests.support.loops import for_each
 
 
 def test_a_whole_copy_is_the_same_but_for_its_chain(tmp_path: Path) -> None:
@@ -56,7 +55,7 @@ def test_entries_of_others_count_in_the_copy_as_in_the_original(tmp_path: Path) 
     assert verify(into).intact, verify(into)
 
 
-@pytest.mark.parametrize("keep", [1, 5, 10])
+@for_each("keep", [1, 5, 10])
 def test_a_beginning_is_cut_at_its_entry(tmp_path: Path, keep: int) -> None:
     """It is intact, and not complete."""
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log

@@ -2,14 +2,13 @@
 
 import functools
 
-import pytest
-
 from refold.engine.events.outcome import Priced, Usage
 from refold.replay.run.amounts import cost, dollars, requests, spent, tokens
+from tests.support.loops import for_each
 
 
-@pytest.mark.parametrize(
-    ("micros", "text"),
+@for_each(
+    "micros, text",
     [
         (None, "cost \u2013"),
         (0, "$0.00"),
@@ -32,8 +31,8 @@ def test_what_is_not_counted_is_named() -> None:
 _TOLD, _UNTOLD = Usage(input_tokens=40, output_tokens=5, requests=1), Usage(requests=1, untold=1)
 
 
-@pytest.mark.parametrize(
-    ("answers", "cell", "text"),
+@for_each(
+    "answers, cell, text",
     [
         ([], "", "0 tokens"),
         ([_TOLD, _TOLD], "90", "90 tokens"),

@@ -238,7 +238,7 @@ def test_a_root_without_a_sound_first_line_is_an_error(tmp_path: Path) -> None:
         delegation_tree(tmp_path / "b.jsonl")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "nonsense",
     [
         *(

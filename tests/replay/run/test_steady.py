@@ -65,7 +65,7 @@ def test_another_day_is_the_same_snapshot_and_another_prompt_model_or_tool_is_no
     assert len({one, *others}) == 1 + len(others)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tools",
     [
         [{"type": "function", "function": {"name": "walk"}}, {"type": "web_search"}],

@@ -26,6 +26,7 @@ from refold.replay.run.opened_run import OpenedRun, delegation_tree
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.tree_text import render_text
 from refold.replay.testing.log_text import log_text
+from tests.support.loops import for_each
 from tests.support.unfinished import cut
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
@@ -122,8 +123,8 @@ def test_a_conversation_stands_below_the_text_that_opened_it(tmp_path: Path) -> 
     assert verify(tmp_path / "a.jsonl").complete
 
 
-@pytest.mark.parametrize(
-    ("last", "status", "error"),
+@for_each(
+    "last, status, error",
     [
         (Exchange(LEAD[1].asked, None, error="http_429"), "failed", "http_429"),
         (Exchange(LEAD[1].asked, None, is_gone=True), "cancelled", None),
@@ -280,7 +281,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("said", "status"), REFUSALS)
+@for_each("said, status", REFUSALS)
 def test_a_delegation_that_was_refused_is_not_completed(
     said: dict[str, Any], status: str, tmp_path: Path
 ) -> None:
@@ -310,7 +311,7 @@ CODEX = [
 ]
 
 
-@pytest.mark.parametrize(("said", "failed"), CODEX)
+@for_each("said, failed", CODEX)
 def test_failed_tools_of_codex_count_as_failed(said: str, failed: int, tmp_path: Path) -> None:
     """It says so in words alone."""
     known = next(each for each in shipped() if each.name == "Codex")
@@ -418,7 +419,7 @@ def test_an_object_that_was_asked_for_opens_nothing(choice: dict[str, Any], tmp_
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "nonsense",
     [
         *({CONVERSATION: {name: 5}} for name in ("scope", "agent", "how", "call", "tool")),

@@ -21,6 +21,7 @@ from refold.replay.testing.recordings import (
     stem_of,
 )
 from tests.support.delegating import child, planned, recorded
+from tests.support.loops import for_each
 
 LONG = "x" * 40_000
 """A text that is kept as a blob."""
@@ -47,7 +48,7 @@ def test_no_two_tests_share_a_file_name() -> None:
     assert stem_of("test_a", "a/b") == "test_a[a_b~c14cddc0]"
 
 
-@pytest.mark.parametrize("case", ["a/b", "../../x", "x.1", "\x00", "é" * 300, "a\nb"])
+@for_each("case", ["a/b", "../../x", "x.1", "\x00", "é" * 300, "a\nb"])
 def test_a_name_can_be_that_of_a_root(case: str, tmp_path: Path) -> None:
     """No folder, no control character, not too long, and no number that says whose child it is."""
     log = Place(tmp_path, stem_of("test_a", case)).log(2)

@@ -17,6 +17,7 @@ from refold.replay.testing.snapshot import (
     what_changed,
 )
 from tests.support.delegating import child, recorded
+from tests.support.loops import for_each
 
 PLAN = [child("dig", [("search", "x")], brief="Dig.")]
 
@@ -70,7 +71,7 @@ def test_tokens_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
     assert with_tokens().serialize(log) == counted
 
 
-@pytest.mark.parametrize("other", [None, 3, {"log": "a.jsonl"}])
+@for_each("other", [None, 3, {"log": "a.jsonl"}])
 def test_what_is_no_recording_is_refused(other: Any) -> None:
     with pytest.raises(UsageError) as refused:
         delegation_text(other)

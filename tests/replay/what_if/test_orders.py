@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from refold.replay.what_if.orders import (
     moves,
     shrunk,
 )
+from tests.support.loops import for_each
 
 RECORDED: DeliveryOrder = tuple("abcdef")
 
@@ -29,8 +29,8 @@ def test_a_prefix_goes_on_as_recorded() -> None:
     assert continued("xc", RECORDED) == tuple("xcabdef")
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
+@for_each(
+    "order, expected",
     [
         ("abcdef", []),
         ("bacdef", [Move("b", "before", "a")]),

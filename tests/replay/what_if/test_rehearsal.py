@@ -17,6 +17,7 @@ from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.loops import for_each
 from tests.support.racing import followed, gathered, raced, recorded, stage_of
 from tests.support.steps import Step, program_of
 from tests.support.steps import recorded as recorded_steps
@@ -33,7 +34,7 @@ EVERYTHING: list[Step] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_the_recorded_order_gives_the_record(seed: int, tmp_path: Path) -> None:
     """Whatever the program waits with; every request, every delivery and the end are the same."""
     tree = random_tree(seed, children=seed % 2 == 0)
@@ -146,8 +147,8 @@ async def drawing(run: Run, _: Any) -> Any:
     }
 
 
-@pytest.mark.parametrize(
-    ("plan", "changed"),
+@for_each(
+    "plan, changed",
     [
         (RehearsalPlan(), set()),
         (RehearsalPlan(seeds=frozenset({"0#1"})), {"uuid"}),

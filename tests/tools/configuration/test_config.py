@@ -182,7 +182,7 @@ def test_settings_by_themselves_are_as_strict(values: dict[str, Any]) -> None:
         spawn_settings(values)
 
 
-@pytest.mark.parametrize("text", ["tools:\n", "tools:\n  enabled:\n", "redaction: {}\n"])
+@for_each("text", ["tools:\n", "tools:\n  enabled:\n", "redaction: {}\n"])
 def test_a_member_with_nothing_says_nothing(tmp_path: Path, text: str) -> None:
     """As if it did not stand there."""
     (tmp_path / "refold.yaml").write_text(text)
@@ -208,8 +208,8 @@ def test_redaction_and_volatile_paths_are_read(tmp_path: Path) -> None:
     assert config.volatile == ("tool:fetch/arguments/ts",)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "pointer"),
+@for_each(
+    "text, line, pointer",
     [
         ("redaction: {secrets: [abc]}", 1, "redaction.secrets"),
         ("agents: a\nredaction: {paths: {fetch: [/result]}}", 2, "redaction.paths"),
@@ -265,8 +265,8 @@ def test_caps_of_watched_commands_are_read(tmp_path: Path) -> None:
     assert load_config(tmp_path).record == {"max_requests": 3, "timeout": 2.5}
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
+@for_each(
+    "text, found",
     [
         ("max_requests: 0", "above 0, found 0"),
         ("timeout: yes", "found True"),

@@ -21,6 +21,7 @@ from refold.replay.run.opened_run import delegation_tree
 from refold.tools import Policy
 from refold.tools.agents.agent_files import PLANNING_TOOLS
 from refold.tools.contract.options import ChildOptions
+from tests.support.loops import for_each
 from tests.support.scripted_runners import Scripted
 from tests.support.tool_ends import LEAST, TOOLS, look, made, session
 
@@ -202,8 +203,8 @@ def test_a_call_that_is_given_up_cancels_its_children(kind: str, tmp_path: Path)
     assert [one["status"] for one in outcomes] == ["cancelled"] * len(started)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
+@for_each(
+    "options, error, said",
     [
         ({"levels": -1}, LimitRefused, "levels"),
         ({"request_bytes": 0}, LimitRefused, "request_bytes"),

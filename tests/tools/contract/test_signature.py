@@ -221,8 +221,8 @@ def test_arguments_of_any_name_are_taken_with_a_type() -> None:
     assert label.call({"title": "a"}, CONTEXT) == "a [] 0#1"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
+@for_each(
+    "arguments, problem",
     [
         ({"title": "a", "x": "1"}, "at /x: expected an integer, found string '1'"),
         ({"title": 1, "x": 1}, "at /title: expected a string, found integer 1"),

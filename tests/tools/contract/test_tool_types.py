@@ -20,6 +20,7 @@ from refold.tools.contract.tool_types import (
     with_approval,
 )
 from refold.tools.delegation.subagent import subagent_tool
+from tests.support.loops import for_each
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="0" * 64)
 
@@ -137,8 +138,8 @@ def test_an_integer_result_of_a_float_tool_is_a_float() -> None:
     assert ratio.load(written) is written
 
 
-@pytest.mark.parametrize(
-    ("function", "result", "pointer"),
+@for_each(
+    "function, result, pointer",
     [
         (word_count, Count(Path("a"), "3"), "/words"),  # type: ignore[arg-type]  # wrong on purpose
         (word_count, {"path": "a"}, "/words"),
@@ -238,7 +239,7 @@ def test_as_tool_takes_tools_and_functions_only() -> None:
             as_tool(kind)
 
 
-@pytest.mark.parametrize("name", ["", "1st", "a b", "ä", "-x", "a" * 65, "a\n"])
+@for_each("name", ["", "1st", "a b", "ä", "-x", "a" * 65, "a\n"])
 def test_a_name_that_models_cannot_use_is_refused(name: str) -> None:
     """One name, good for every provider."""
     with pytest.raises(ToolRefused) as refused:
@@ -247,7 +248,7 @@ def test_a_name_that_models_cannot_use_is_refused(name: str) -> None:
     assert refused.value.where == "name"
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), True, "3"])
+@for_each("seconds", [0, -1, float("nan"), float("inf"), True, "3"])
 def test_a_timeout_that_is_none_is_refused(seconds: Any) -> None:
     """A positive, finite number of seconds."""
     with pytest.raises(LimitRefused, match="timeout_seconds"):

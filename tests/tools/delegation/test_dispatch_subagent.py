@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import pytest
 
 import refold
 from refold.engine.events.limits import Limits
@@ -24,6 +23,7 @@ from refold.tools.delegation.dispatch_subagent import (
     dispatch_subagent_tool,
     validated,
 )
+from tests.support.loops import for_each
 from tests.support.scripted_runners import Scripted
 
 FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
@@ -144,7 +144,7 @@ def test_a_child_in_another_process_has_the_session_and_gives_back_what_it_recor
     assert report.identical, str(report)
 
 
-@pytest.mark.parametrize("given", ["own", "other", "face"])
+@for_each("given", ["own", "other", "face"])
 def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: str) -> None:
     """What they see is a face of their caller's: theirs is the one that it shows."""
     session = Session()

@@ -43,7 +43,7 @@ from refold.tools.delegation.shipped import (
 )
 from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.tool_ends import LEAST, look
 
 SIXTH = '''
@@ -429,7 +429,7 @@ NAMING: dict[str, tuple[list[Tool], dict[str, Any], list[Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("way", NAMING)
+@for_each("way", NAMING)
 def test_who_is_given_spawn_can_wait_for_its_jobs(way: str, tmp_path: Path) -> None:
     """By an agent's input, by the options of a delegation tool, and by an agent's file."""
     starters, own, replies = NAMING[way]
@@ -523,7 +523,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("slip", "said"), MISTAKES)
+@for_each("slip, said", MISTAKES)
 def test_a_slip_is_told_in_a_sentence(slip: Callable[[Any], object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         slip(subagents)

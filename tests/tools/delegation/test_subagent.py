@@ -11,12 +11,13 @@ from refold.engine.kernel.pending import Child
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from refold.tools.delegation.subagent import answer_to, subagent_tool
+from tests.support.loops import for_each
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
+@for_each(
+    "option, value",
     [
         ("levels", -1),
         ("levels", True),

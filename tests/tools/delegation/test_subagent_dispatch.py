@@ -18,6 +18,7 @@ from refold.tools.agents.agent_files import AgentDef
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.shipped import as_offered
 from refold.tools.delegation.subagent_dispatch import DispatchOptions, made_of
+from tests.support.loops import for_each
 
 
 def defined(agent_id: str, **more: Any) -> AgentDef:
@@ -59,8 +60,8 @@ def _definition(dispatch: DelegationTool) -> tuple[str, str, dict[str, Any]]:
     return dispatch.name, dispatch.description, dispatch.parameters
 
 
-@pytest.mark.parametrize(
-    ("agent", "names"),
+@for_each(
+    "agent, names",
     [
         (defined("helper"), ["look", "read", "subagent_dispatch"]),
         (defined("helper", tools=()), ["subagent_dispatch"]),

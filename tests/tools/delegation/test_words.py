@@ -22,7 +22,7 @@ from refold.engine.models import model_from
 from refold.engine.ports.ports import ModelRequest, ToolDefinition
 from refold.tools.contract.policy import POLICIES
 from refold.tools.delegation.words import error_of, handed_back
-from tests.support.loops import some
+from tests.support.loops import for_each, some
 from tests.support.model_server import ModelServer
 from tests.support.tool_ends import ENDS, TOOLS, recorded, told, tools
 
@@ -74,8 +74,8 @@ def read_by_models(log: Path) -> Iterator[list[str]]:
         ]
 
 
-@pytest.mark.parametrize(
-    ("code", "advice"),
+@for_each(
+    "code, advice",
     [
         ("http_503", "Try again once, or"),
         ("http_429", "Try again once, or"),
@@ -94,7 +94,7 @@ def test_the_next_step_follows_from_the_cause(code: str, advice: str) -> None:
     assert said.startswith(f"{code}: why. {advice}")
 
 
-@pytest.mark.parametrize("code", ["no_model", "outside_loop", "spinning", "stuck", "unending"])
+@for_each("code", ["no_model", "outside_loop", "spinning", "stuck", "unending"])
 def test_advice_for_a_programmer_does_not_reach_a_model(code: str) -> None:
     """It is in the log of the child."""
     said = error_of(failed("failed", code, "pass record(…, model=…)"), run=None)
@@ -102,7 +102,7 @@ def test_advice_for_a_programmer_does_not_reach_a_model(code: str) -> None:
     assert said == f"{code}: the child cannot run as it is set up. Do the work yourself."
 
 
-@pytest.mark.parametrize("value", ["{", "[]", '{"steps":[]}'])
+@for_each("value", ["{", "[]", '{"steps":[]}'])
 def test_an_artifact_that_is_no_plan_but_is_called_so_is_handed_back(value: str) -> None:
     outcome = Outcome(
         status="completed",
@@ -193,7 +193,7 @@ def leaves(value: Any) -> Iterator[str]:
                 yield from leaves(each)
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@for_each("name", TOOLS)
 def test_a_child_inherits_the_parameters_with_the_model(name: str, tmp_path: Path) -> None:
     """But for those of one request; a tool's own settings come first."""
     given = {"max_tokens": 8000, "temperature": 0, "tool_choice": "auto"}

@@ -6,6 +6,7 @@ import pytest
 
 from refold.engine.errors import ConfigRefused
 from refold.tools.files.config_text import Setting, values_of
+from tests.support.loops import for_each
 
 
 def test_yaml_members_have_their_lines(tmp_path: Path) -> None:
@@ -52,8 +53,8 @@ def test_empty_files_are_empty(tmp_path: Path) -> None:
     assert values_of(tmp_path / "pyproject.toml") == ({}, {})
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "line"),
+@for_each(
+    "name, text, line",
     [
         ("a.yaml", "a: 1\nb: [\n", 3),
         ("a.yaml", "a: 1\nb: 2\na: 3\n", 3),

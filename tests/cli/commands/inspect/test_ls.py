@@ -22,6 +22,7 @@ from refold.engine.observed.observer import Observer
 from refold.engine.ports.clock import fixed_at
 from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
+from tests.support.loops import for_each
 from tests.support.stores import folder_store, record_run
 from tests.support.watched import ask, says, user
 
@@ -454,7 +455,7 @@ def test_labels_change_nothing_but_the_list(orders: Path) -> None:
     assert refold.verify(forked.log).complete
 
 
-@pytest.mark.parametrize("labels", ["k", {"k": 1}, {"": "v"}, {"k": ""}, [("k", "v")]])
+@for_each("labels", ["k", {"k": 1}, {"": "v"}, {"k": ""}, [("k", "v")]])
 def test_labels_of_another_form_are_refused(labels: Any, tmp_path: Path) -> None:
     with pytest.raises(OptionRefused, match="a dict of strings by name"):
         refold.record(_ordering, {}, log=tmp_path / "a.jsonl", labels=labels)

@@ -17,6 +17,7 @@ from click.testing import Result
 
 from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.log.pack import pack
+from tests.support.loops import for_each
 
 Invoke = Callable[..., Result]
 
@@ -49,7 +50,7 @@ def test_one_log_is_shown_alone(survey_log: Path) -> None:
         assert runs.log(survey_log.name) == survey_log
 
 
-@pytest.mark.parametrize("name", ["../survey.jsonl", "survey.1.jsonl", "nothing"])
+@for_each("name", ["../survey.jsonl", "survey.1.jsonl", "nothing"])
 def test_what_is_not_listed_is_not_read(survey_log: Path, name: str) -> None:
     with contextlib.ExitStack() as stack, pytest.raises(KeyError):
         FolderOfRuns(survey_log.parent, stack).log(name)

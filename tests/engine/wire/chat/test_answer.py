@@ -73,8 +73,8 @@ def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     assert message(json.loads(parsed.model_dump_json(exclude_unset=True))) == said
 
 
-@pytest.mark.parametrize(
-    ("finish", "said", "expected"),
+@for_each(
+    "finish, said, expected",
     [
         ("stop", {"content": "a"}, "stop"),
         ("length", {"content": "a"}, "length"),
@@ -101,7 +101,7 @@ def test_a_stream_has_usage_where_it_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pieces",
     [
         [{"index": 0, **call("a")}, {"index": 1, **call("b")}],
@@ -197,7 +197,7 @@ def test_a_call_without_a_name_is_none(said: dict[str, Any]) -> None:
 _TOLD = {"prompt_tokens": 3, "completion_tokens": 2}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "chunks",
     [
         [{**delta({}, "stop"), "x_groq": {"usage": _TOLD}}],
@@ -239,7 +239,7 @@ def test_halves_of_a_character_are_put_together() -> None:
     assert found.message == {"role": "assistant", "content": "a\U0001f600"}
 
 
-@pytest.mark.parametrize("places", [({"index": 1}, {"index": 0}), ({}, {}), ({}, {"index": "1"})])
+@for_each("places", [({"index": 1}, {"index": 0}), ({}, {}), ({}, {"index": "1"})])
 def test_further_choices_stand_beside_the_first(places: tuple[dict[str, Any], ...]) -> None:
     """In order of their index; some servers leave it out, and then as they stand."""
     texts = "ba" if places[0] else "ab"
@@ -256,8 +256,8 @@ def test_further_choices_stand_beside_the_first(places: tuple[dict[str, Any], ..
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("events", "code", "content"),
+@for_each(
+    "events, code, content",
     [
         ([delta({"content": "a"})], "cut", "a"),
         ([], "cut", None),
@@ -280,8 +280,8 @@ def test_a_finish_reason_is_an_end_too() -> None:
     assert read_stream("chat", delta({"content": "a"}, "stop")).status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
+@for_each(
+    "body, code",
     [
         ({"error": {"message": "no credit"}}, "failed"),
         ({"choices": []}, "malformed"),

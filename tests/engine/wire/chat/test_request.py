@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.wire.chat import request as chat
+from tests.support.loops import for_each
 
 
 def message(said: dict[str, Any]) -> dict[str, Any]:
@@ -21,8 +20,8 @@ def call(call_id: str = "c", name: str = "f", arguments: Any = '{"a": 1}') -> di
 CALLED = {"id": "c", "name": "f", "arguments": {"a": 1}}
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
+@for_each(
+    "said, expected",
     [
         ({"role": "system", "content": "a"}, {"role": "system", "content": "a"}),
         (
@@ -48,8 +47,8 @@ def test_a_plain_message_is_just_neutral(said: dict[str, Any], expected: dict[st
     assert message(said) == expected
 
 
-@pytest.mark.parametrize(
-    ("said", "role", "content"),
+@for_each(
+    "said, role, content",
     [
         ({"role": "developer", "content": "a"}, "system", "a"),
         ({"role": "user", "content": "a", "name": "Ada"}, "user", "a"),

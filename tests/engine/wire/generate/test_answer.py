@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
 from refold.engine.wire.spelling import spelled
+from tests.support.loops import for_each
 
 BODY = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}).encode()
 PATH = "/v1beta/models/gemini-2.5-flash:generateContent"
@@ -105,7 +104,7 @@ def test_anthropic_on_vertex_is_read_as_anthropics() -> None:
         assert read_request("POST", other, body).api == "other"
 
 
-@pytest.mark.parametrize("path", [PATH, STREAM, STREAM.partition("?")[0]])
+@for_each("path", [PATH, STREAM, STREAM.partition("?")[0]])
 def test_an_answer_is_spelled_anew_as_it_reads(path: str) -> None:
     """For forks, and without a secret that a stream said in pieces."""
     asked = read_request("POST", path, BODY)

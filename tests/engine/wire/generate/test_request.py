@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.wire.generate.request import asked, is_shaped, without_ids
+from tests.support.loops import for_each
 
 
 def model(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def test_chunks_that_a_client_repeats_are_one_message() -> None:
     assert said(user({"text": "x"}), *chunks) == said(user({"text": "x"}), model({"text": "ab"}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [
         [user({"text": "y"})],
@@ -99,7 +98,7 @@ def test_thoughts_and_signatures_are_kept_and_are_no_text() -> None:
     assert found["provider"]["generate"]["parts"][0] == part
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {},

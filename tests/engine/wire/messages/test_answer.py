@@ -20,6 +20,7 @@ from tests.support.api_answers import (
     read_stream,
     sse,
 )
+from tests.support.loops import for_each
 
 
 def asked(*turns: dict[str, Any], **members: Any) -> list[dict[str, Any]]:
@@ -63,8 +64,8 @@ def _answer(stop: str, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "content": list(blocks), "stop_reason": stop}
 
 
-@pytest.mark.parametrize(
-    ("stop", "expected"),
+@for_each(
+    "stop, expected",
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
@@ -140,8 +141,8 @@ def grown(said: str) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": 0, "delta": delta}
 
 
-@pytest.mark.parametrize(
-    ("events", "code", "content"),
+@for_each(
+    "events, code, content",
     [
         ([BEGUN, BLOCK, grown("a")], "cut", "a"),
         ([], "cut", None),
@@ -176,7 +177,7 @@ def test_input_that_is_cut_is_kept_as_text() -> None:
     assert call == {"id": "c", "name": "f", "arguments": {}, "invalid": '{"a":'}
 
 
-@pytest.mark.parametrize("body", [{"content": "a"}, {}, [], {"choices": []}])
+@for_each("body", [{"content": "a"}, {}, [], {"choices": []}])
 def test_a_body_without_content_is_malformed(body: Any) -> None:
     assert (read_body("messages", body).error or {})["code"] == "malformed"
 

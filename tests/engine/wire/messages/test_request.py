@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from refold.engine.wire.messages import request as messages
+from tests.support.loops import for_each
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 
@@ -89,8 +90,8 @@ def test_how_turns_are_divided_is_kept() -> None:
     assert before == [{"role": "user", "content": "See"}, found("a", provider={"turn": "same"})]
 
 
-@pytest.mark.parametrize(
-    ("turn", "neutral", "original"),
+@for_each(
+    "turn, neutral, original",
     [
         (
             user(text("a", **CACHED)),

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.chat.answer import COUNTS as CHAT
 from refold.engine.wire.messages.answer import COUNTS as MESSAGES
 from refold.engine.wire.responses.answer import COUNTS as RESPONSES
+from tests.support.loops import for_each
 
 CACHED = MESSAGES.usage(
     {
@@ -51,7 +50,7 @@ def test_cached_tokens_are_counted_apart_and_in_the_input() -> None:
     assert (chat.cache_read_tokens, chat.reasoning_tokens, chat.cache_write_tokens) == (4, 3, None)
 
 
-@pytest.mark.parametrize("counts", [None, [], {"prompt_tokens": -1}, {"prompt_tokens": True}])
+@for_each("counts", [None, [], {"prompt_tokens": -1}, {"prompt_tokens": True}])
 def test_what_is_no_count_is_none(counts: Any) -> None:
     """A server's numbers are not trusted."""
     assert CHAT.usage(counts) == Usage(requests=1, untold=1)

@@ -4,12 +4,12 @@ import json
 import tracemalloc
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.wire.parts.gathered import IN_MEMORY_MAX, Budget, Gathered, Text
 from refold.engine.wire.parts.notation import held
+from tests.support.loops import for_each
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
@@ -77,7 +77,7 @@ def test_texts_beyond_the_budget_are_cut_and_counted() -> None:
     assert budget.truncated() == {"kept_bytes": 5, "seen_bytes": 8}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "delta", [{str(at): 1 for at in range(50)}, {"list": [1] * 50}, {"list": [{"a": 1}] * 50}]
 )
 def test_members_and_items_are_bounded_too(delta: dict[str, Any]) -> None:

@@ -111,9 +111,7 @@ def test_deep_values_become_text_at_the_bound() -> None:
     assert encode(kept).startswith(b"[" * 64 + b'{"$json":')
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", '{"a": 1, "a": 2}', "[" * 600 + "]" * 600, "[" * 10**5, "9" * 5000]
-)
+@for_each("text", ["", "{", '{"a": 1, "a": 2}', "[" * 600 + "]" * 600, "[" * 10**5, "9" * 5000])
 def test_what_is_no_json_is_refused(text: str) -> None:
     """With one kind of error; a member given twice and bottomless nesting are of it."""
     with pytest.raises(ValueError, match=r"."):

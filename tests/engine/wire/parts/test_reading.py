@@ -14,6 +14,7 @@ from refold.engine.wire.parts.gathered import Budget, Text
 from refold.engine.wire.parts.reading import BODY_BYTES_MAX, Speaker, words_in
 from tests.support.api_answers import read
 from tests.support.api_bodies import PATHS
+from tests.support.loops import for_each
 
 BODY = b'{"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
 STREAM = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
@@ -204,8 +205,8 @@ def test_the_first_byte_says_how_to_read(content: bytes, begin: bytes) -> None:
             assert found.status == alone.status == "ok"
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "message"),
+@for_each(
+    "status, body, message",
     [
         (429, b'{"error": {"message": "slow  down", "type": "x"}}', "slow down"),
         (400, b'{"error": "bad"}', "bad"),

@@ -21,6 +21,7 @@ from tests.support.api_answers import (
     responses_events,
     sse,
 )
+from tests.support.loops import for_each
 
 
 def called(call_id: str = "c") -> dict[str, Any]:
@@ -61,8 +62,8 @@ def answer(*output: dict[str, Any], **members: Any) -> dict[str, Any]:
     return {"id": "resp_1", "status": "completed", "output": list(output), **members}
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
+@for_each(
+    "body, expected",
     [
         (answer(said("assistant", "a", "output_text")), "stop"),
         (answer(call()), "tool_calls"),
@@ -108,8 +109,8 @@ ADDED = {
 DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "a"}
 
 
-@pytest.mark.parametrize(
-    ("events", "code", "content"),
+@for_each(
+    "events, code, content",
     [
         ([BEGUN, ADDED, DELTA, DELTA], "cut", "aa"),
         ([], "cut", None),

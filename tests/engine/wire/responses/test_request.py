@@ -3,10 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
 from refold.engine.wire.apis import read_request
 from refold.engine.wire.responses import request as responses
+from tests.support.loops import for_each
 
 
 def asked(given_input: Any = None, **members: Any) -> list[dict[str, Any]]:
@@ -36,7 +35,7 @@ def called(call_id: str = "c") -> dict[str, Any]:
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "given_input",
     [
         "Hello",
@@ -65,7 +64,7 @@ def test_instructions_and_a_system_item_are_not_the_same() -> None:
     assert asked([], instructions=None) == []
 
 
-@pytest.mark.parametrize("members", [{"input": 7}, {"input": [7]}, {"instructions": ["Be brief"]}])
+@for_each("members", [{"input": 7}, {"input": [7]}, {"instructions": ["Be brief"]}])
 def test_what_has_no_known_shape_is_a_parameter(members: dict[str, Any]) -> None:
     """Nothing of a request is lost, and none of it is taken for something that was said."""
     body = {"model": "m", "input": "Hello", **members}
@@ -129,8 +128,8 @@ def test_an_empty_text_before_a_call_is_not_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("item", "neutral"),
+@for_each(
+    "item, neutral",
     [
         (
             {"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select"},
