@@ -67,6 +67,7 @@ def wheel(built: zipfile.ZipFile) -> list[str]:
     return built.namelist()
 
 
+@pytest.mark.long
 def test_a_page_of_an_index_has_no_link_that_leads_nowhere(
     built: zipfile.ZipFile, wheel: list[str]
 ) -> None:

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from refold import record
 
 _HEAVY = ("attr", "click", "rich", "cattrs", "structlog", "refold.engine.errors")
@@ -47,6 +49,7 @@ def test_what_only_reads_logs_loads_neither_the_kernel_nor_a_wire_format(tmp_pat
     assert not imported.intersection(_TO_RUN)
 
 
+@pytest.mark.long
 def test_a_command_leaves_what_it_imported_to_the_end_of_its_process() -> None:
     """The collector goes through all of it at the end otherwise, and each time before."""
     imported = _imported_by(

@@ -294,6 +294,7 @@ def _path_is_one(document: dict[str, Any]) -> None:
         assert abs(then - end) <= 1 or then <= end
 
 
+@pytest.mark.long
 def test_changes_of_files_are_told_and_their_diffs_only_on_request(tmp_path: Path) -> None:
     """With the calls that can have made them; of a page without content, nothing."""
     log = record_edits(tmp_path, "r", {"new": "two"})

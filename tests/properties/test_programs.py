@@ -153,6 +153,7 @@ def _version_with_refold(python: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.long
 def test_another_version_of_python(tmp_path: Path) -> None:
     """A log is re-executed under another Python; what its asyncio does otherwise is `environment`.
 

@@ -247,6 +247,7 @@ def test_a_proxy_that_cannot_be_used_leaves_no_log(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_the_address_of_the_proxy_is_no_difference(tmp_path: Path) -> None:
     """In what a command prints and asks."""
     command = program(

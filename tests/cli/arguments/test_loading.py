@@ -241,6 +241,7 @@ def test_a_run_that_goes_on_needs_its_session_even_if_it_was_empty(
     assert invoke(*given, "--tools", f"{named}:FINDINGS").exit_code == 0
 
 
+@pytest.mark.long
 def test_several_logs_get_a_session_each_if_they_had_one(findings: Path, invoke: Invoke) -> None:
     """One that had none is replayed without."""
     recorded("replay", findings, "main")

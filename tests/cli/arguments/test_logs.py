@@ -302,6 +302,7 @@ _FORKS = (
 """These name a new log, which is written and read back; the record is opened once."""
 
 
+@pytest.mark.long
 def test_a_command_opens_each_log_once_and_says_the_same(tmp_path: Path) -> None:
     """So it reads one file, whatever happens to its name; without `pread` it opens it often."""
     (tmp_path / "main.py").write_text(_PROGRAM, encoding="utf-8")

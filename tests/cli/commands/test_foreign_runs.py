@@ -127,6 +127,7 @@ def test_a_changed_prompt_is_told_with_its_conversation(
     assert told.replace(str(folder), "") == snapshot
 
 
+@pytest.mark.long
 def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: Invoke) -> None:
     """Identical, diverged, and with what was ignored."""
     del folder
@@ -372,6 +373,7 @@ async def _nothing(_run: object, _input: object) -> None:
     """Do nothing."""
 
 
+@pytest.mark.long
 def test_many_logs_list_it_as_one_that_needs_its_command(folder: Path, invoke: Invoke) -> None:
     """And re-execute the others."""
     (folder / "p.py").write_text("async def nothing(run, given): ...\n")

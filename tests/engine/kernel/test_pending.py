@@ -15,6 +15,7 @@ from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.delegation.dispatch_subagents import subagents_tool
+from tests.support.loops import some
 from tests.support.scripted_runners import Scripted
 from tests.support.typed_programs import Ticket, next_ticket, wrong
 
@@ -137,7 +138,7 @@ def test_a_parent_gets_the_type_of_its_child(program: Any, runner: str, tmp_path
     assert reexecute(recording, lead).identical
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize("runner", some(1, ["in-process", "subprocess"]))
 def test_an_output_of_another_type_fails_the_child(runner: str, tmp_path: Path) -> None:
     """Its parent gets an outcome with the reason, under every runner."""
     lead = runs_child(wrong)

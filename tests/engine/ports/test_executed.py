@@ -51,6 +51,7 @@ def test_calls_past_the_run_are_counted(tmp_path: Path) -> None:
     assert "tool calls executed: 3" in str(report)
 
 
+@pytest.mark.long
 def test_so_are_those_of_a_run_that_is_re_executed_apart(tmp_path: Path) -> None:
     """An unfinished record is run in another process, which says what it executed."""
     log = refold.record(breaks_off, log=tmp_path / "a.jsonl", tools=[look]).log

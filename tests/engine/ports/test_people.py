@@ -268,6 +268,7 @@ class Deaf(InProcess):
         return ended
 
 
+@pytest.mark.long
 def test_so_can_one_that_begins_to_wait_at_that_moment(tmp_path: Path) -> None:
     log = tmp_path / "a.jsonl"
     recording = refold.record(gives_up_on_a_child, log=log, runner="deaf", runners={"deaf": Deaf()})

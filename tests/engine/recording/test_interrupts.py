@@ -36,7 +36,7 @@ def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
 @pytest.mark.parametrize(
     "program",
     some(
-        3,
+        2,
         [
             "sleeps",
             "in_place",

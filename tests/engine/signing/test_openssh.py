@@ -146,6 +146,7 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str | None) ->
         SigningKey(tmp_path / "key")
 
 
+@pytest.mark.long
 def test_a_key_in_an_agent_signs_and_one_that_is_locked_is_refused(tmp_path: Path) -> None:
     """Without a terminal, before anything is recorded."""
     key = new_key(tmp_path / "key", passphrase="open sesame")

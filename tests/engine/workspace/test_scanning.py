@@ -381,6 +381,7 @@ def test_a_work_tree_and_a_folder_that_becomes_a_repository(tmp_path: Path) -> N
     assert second.repositories[0].commit
 
 
+@pytest.mark.long
 def test_submodules_and_repositories_within(tmp_path: Path) -> None:
     """Their commits and their changed files; as they change."""
     inner = repository(tmp_path / "inner", {"x": "inner\n", "y": "same\n"})

@@ -18,6 +18,7 @@ from refold.proxy.copies.copied import Copy, make_copy
 from refold.proxy.copies.current import RecordedFolder, todays_folder
 from refold.proxy.copies.whose import Files
 from tests.support.folders import git, kept, repository
+from tests.support.loops import some
 
 
 def all_bytes(top: Path) -> dict[str, str]:
@@ -138,6 +139,7 @@ def test_what_was_staged_is_staged(tmp_path: Path) -> None:
     assert git(copy, "show", ":a") == "staged"
 
 
+@pytest.mark.long
 def test_objects_come_from_wherever_the_repository_has_them(tmp_path: Path) -> None:
     """Of a clone that borrows, of a work tree, of a clone in another place."""
     top = repository(tmp_path / "r", {"a": "one\n"})
@@ -174,6 +176,7 @@ def test_what_a_repository_has_lost_is_named(
     assert (made(log, started, tmp_path / "w3").top / "b").read_text() == "two\n"
 
 
+@pytest.mark.long
 def test_a_submodule_and_a_repository_without_a_commit(tmp_path: Path) -> None:
     """Each has its own history."""
     top = repository(tmp_path / "r", {"a": "one\n"})
@@ -244,7 +247,7 @@ def test_links_that_lead_out_of_a_copy_elsewhere_are_listed(tmp_path: Path) -> N
     assert "links that" not in str(made(log, started, tmp_path / "m", is_mounted=True).notes)
 
 
-@pytest.mark.parametrize("place", [".git/hooks", "tools"])
+@pytest.mark.parametrize("place", some(1, [".git/hooks", "tools"]))
 def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Path) -> None:
     """Where git looks for them: its own folder, or the one that the repository names."""
     top = repository(tmp_path / "r", {"f": "one\n"})

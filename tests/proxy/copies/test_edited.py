@@ -318,6 +318,7 @@ def test_what_is_said_of_changed_files_is_what_happened(
 AGENTS: Final = "claude-code"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "profile", "copying", "is_used"),
     some(
@@ -345,6 +346,7 @@ def test_edits_that_are_not_used_are_in_the_verdict(
     assert report.unused == (() if is_used else (path,))
 
 
+@pytest.mark.long
 def test_a_changed_copy_of_the_program_is_not_tried_on_the_recorded_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +388,7 @@ def test_files_of_today_that_are_not_here_are_refused(
         replay_command(world.log, command, copying=Copying(files="today"))
 
 
+@pytest.mark.long
 def test_an_ignored_file_that_the_run_changed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +411,7 @@ LOOKS: Final = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", some(1, ["in the folder", "", "all"]))
 def test_a_shallow_clone_has_what_is_beside_the_log_and_says_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str

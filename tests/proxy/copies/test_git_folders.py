@@ -157,6 +157,7 @@ def _recorded(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) ->
     return command
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", some(1, [*SHAPES]))
 @pytest.mark.usefixtures("way")
 def test_a_replay_is_identical_where_it_was_recorded(

@@ -104,12 +104,15 @@ def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "file"),
-    [
-        (("rebase", "--exec", "false", "other"), "rebase-merge/done"),
-        (("rebase", "--apply", "other"), "rebase-apply/head-name"),
-        (("cherry-pick", "main~1", "other"), "sequencer/todo"),
-        (("bisect", "start", "main", "main~2"), "BISECT_LOG"),
-    ],
+    some(
+        1,
+        [
+            (("rebase", "--exec", "false", "other"), "rebase-merge/done"),
+            (("rebase", "--apply", "other"), "rebase-apply/head-name"),
+            (("cherry-pick", "main~1", "other"), "sequencer/todo"),
+            (("bisect", "start", "main", "main~2"), "BISECT_LOG"),
+        ],
+    ),
 )
 def test_what_was_in_progress_is(tmp_path: Path, asked: tuple[str, ...], file: str) -> None:
     """And can be ended; no line of a log runs a program."""

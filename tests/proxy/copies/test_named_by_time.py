@@ -39,6 +39,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_its_replay_is_identical_and_names_the_pairs(tmp_path: Path, command: list[str]) -> None:
     """In the output and in the files, too; and two recordings do not differ."""
     report = replay_command(tmp_path / "a.jsonl", command)

@@ -167,6 +167,7 @@ def test_a_fork_and_its_replay_run_in_a_copy(
         assert any("in a copy" in note for note in notes), notes
 
 
+@pytest.mark.long
 def test_what_the_original_left_is_no_edit_to_a_replay_of_its_fork(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

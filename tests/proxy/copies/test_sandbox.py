@@ -285,6 +285,7 @@ with scene(home.parent, way="layers") as made:
 """
 
 
+@pytest.mark.long
 def test_mounts_below_home_leave_the_rest_writable(tmp_path: Path) -> None:
     """The kernel refuses a layer over a folder with mounts: they are laid beside them."""
     if shutil.which("bwrap") is None:

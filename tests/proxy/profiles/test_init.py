@@ -127,6 +127,7 @@ await fetch(new Request(urls[1], {method: "POST", body: "3"}));
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 def test_requests_of_pi_to_a_provider_go_to_where_the_variables_lead() -> None:
     """It names the providers' addresses itself: by a text, a URL or a request."""

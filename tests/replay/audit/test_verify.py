@@ -760,6 +760,7 @@ sys.stdout.write(f"{recorded} {len(listed)}")
 """
 
 
+@pytest.mark.long
 def test_a_folder_is_listed_once_however_many_children_lie_in_it(tmp_path: Path) -> None:
     """Case 106: else ten thousand children cost a hundred million looks; recording lists none."""
     counts = [

@@ -79,6 +79,7 @@ def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
 
 
+@pytest.mark.long
 def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     """Whatever became of it, wherever they are re-executed, and the same that is reported."""
     logs = [*_logs(tmp_path, programs.doubling, [1]), tmp_path / "broken.jsonl"]
@@ -201,6 +202,7 @@ def test_the_report_is_the_same_however_many_logs_a_process_takes(
     ]
 
 
+@pytest.mark.long
 def test_failing_fast_starts_no_log_behind_the_first_that_differs(tmp_path: Path) -> None:
     logs = _logs(tmp_path, programs.doubling, list(range(12)))
     logs[3].write_text("no log")

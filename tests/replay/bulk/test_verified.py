@@ -35,6 +35,7 @@ def test_each_is_verified_as_it_would_be_alone(tmp_path: Path) -> None:
     assert [tree.complete for tree in trees] == [True, True, False, False, False]
 
 
+@pytest.mark.long
 def test_the_verdicts_are_the_same_wherever_they_are_given(tmp_path: Path) -> None:
     """Here and in processes; packed logs by their own names; each told once."""
     log = _logs(tmp_path)[0]

@@ -41,6 +41,7 @@ def programs(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "status"),
     [
@@ -84,6 +85,7 @@ def test_a_child_that_does_something_else_before_it_crashes_diverges(
     assert [str(one) for one in divergence.diff] == ['/arguments/text: "hello" → "hello!"']
 
 
+@pytest.mark.long
 def test_a_child_that_crashes_before_its_record_does_diverges(
     programs: Path, tmp_path: Path
 ) -> None:

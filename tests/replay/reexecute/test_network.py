@@ -328,6 +328,7 @@ for calls in (10, 110):
 """
 
 
+@pytest.mark.long
 def test_a_call_passes_the_hook_three_times(tmp_path: Path) -> None:
     """It costs as much as a function each time: for the frame that waits, and the code of two."""
     command = [sys.executable, "-c", _AUDITED, str(tmp_path)]

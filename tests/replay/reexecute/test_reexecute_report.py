@@ -110,6 +110,7 @@ def test_a_childs_log_that_its_parent_does_not_know_is_not_replayed(tmp_path: Pa
     assert (divergence.category, divergence.where) == ("log_damaged", "parent > child[1]")
 
 
+@pytest.mark.long
 def test_a_child_that_was_killed_before_its_first_line_is_passed_over(tmp_path: Path) -> None:
     """An empty file holds nothing, as no file does."""
     log = refold.record(parent, None, log=tmp_path / "a.jsonl").log

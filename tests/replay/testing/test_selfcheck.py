@@ -46,6 +46,7 @@ HERE: Final = functools.partial(clocked)
 """No other process can import it, so none is started for it."""
 
 
+@pytest.mark.long
 def test_a_run_that_does_the_same_again_is_returned(tmp_path: Path) -> None:
     """With nothing to warn of."""
     recording = refold.record(steady, 1, log=tmp_path / "a.jsonl", check=True)

@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from refold.engine.ports.programs import load
 from refold.tools.contract.references import place_of
 from refold.tools.contract.tool_types import FunctionTool, as_tool, tool
@@ -77,6 +79,7 @@ def test_a_tool_of_the_main_file_is_found_by_that_file(tmp_path: Path) -> None:
     assert done.stdout.split() == [str(script), "look"]
 
 
+@pytest.mark.long
 def test_the_package_loads_nothing_until_a_name_is_used() -> None:
     """`import refold.tools` is light, and its names are those of `__all__`."""
     code = (

@@ -45,6 +45,7 @@ def _rows(said: Result) -> list[list[str]]:
     return [line.split() for line in said.stdout.partition("\n\n")[0].splitlines()[1:]]
 
 
+@pytest.mark.long
 def test_a_folder_is_a_row_a_log(runs: Path, program: Path, invoke: Invoke) -> None:
     said = invoke("replay", runs, "--program", f"{program}:first", "--program", f"{program}:second")
 
@@ -139,6 +140,7 @@ def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
     assert [row["result"] for row in document["logs"]] == ["timed out"]
 
 
+@pytest.mark.long
 def test_the_document_is_as_its_schema_says(runs: Path, program: Path, invoke: Invoke) -> None:
     """For what is identical, what differs, what is damaged, and a packed log."""
     pack(runs / "second-2x.jsonl", runs / "p.refold")
@@ -162,6 +164,7 @@ def test_the_document_is_as_its_schema_says(runs: Path, program: Path, invoke: I
     assert packed["divergences"][0]["log"].endswith("p.refold:second-2x.jsonl")
 
 
+@pytest.mark.long
 def test_what_is_said_of_many_logs_is_said_once(program: Path, invoke: Invoke) -> None:
     """With the first of them named; each has its row."""
     runs = program.with_name("more")

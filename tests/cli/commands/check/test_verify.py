@@ -199,6 +199,7 @@ async def asks(run: refold.Run, text: str) -> str:
     return str(await run.ask(text))
 
 
+@pytest.mark.long
 def test_all_commands_name_the_question_for_which_a_run_waits(
     tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -265,6 +265,7 @@ main(["show", "a.jsonl", "--prices"])
 """
 
 
+@pytest.mark.long
 def test_costs_that_were_not_recorded_are_computed_and_marked(
     tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_an_input_that_is_piped_is_said_to_be_in_no_log(
     assert said not in recorded("c.jsonl", Path(os.devnull))
 
 
+@pytest.mark.long
 def test_what_a_shell_writes_into_the_folder_is_told_apart(invoke: Invoke) -> None:
     """`refold record -- COMMAND > out.txt`: no replay has the shell's file."""
     writes = "print('hello'); open('out.txt', 'w').write('hello\\n')"
@@ -327,6 +328,7 @@ def test_how_what_is_printed_is_compared(how: str, prints: str, code: int, invok
             )
 
 
+@pytest.mark.long
 def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
     """As for requests."""
     asks = f"{ASKS}\nimport sys\nprint(*sys.argv[1:], sep='\\n')"

@@ -111,6 +111,7 @@ def test_what_was_not_recorded_is_four_and_says_how_to_go_on(
     assert "--model" in said.stderr
 
 
+@pytest.mark.long
 def test_an_edit_that_changes_what_is_kept_is_a_difference(
     log: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
