@@ -5,6 +5,7 @@ line of its docstring.  `tests/test_cases.py` holds the listing to be complete.
 """
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -57,6 +58,7 @@ def listing(folder: Path = TESTS, table: Path = TESTS / "cases" / "cases.toml") 
     ]
 
 
+@functools.cache
 def answered(folder: Path) -> dict[int, set[str]]:
     """Return the tests below `folder` by the numbers in the first lines of their docstrings."""
     found: dict[int, set[str]] = {}

@@ -66,6 +66,7 @@ def test_a_command_leaves_what_it_imported_to_the_end_of_its_process() -> None:
     assert {"on=True", "many=True"} <= imported
 
 
+@pytest.mark.long
 def test_verifying_a_log_with_an_end_loads_no_trees_and_no_kept_folds() -> None:
     """A start takes longer than verifying a small log."""
     log = Path(__file__).parents[2] / "fixtures" / "logs" / "engine-2" / "plainly.jsonl"

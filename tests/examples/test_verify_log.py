@@ -70,6 +70,7 @@ def test_python_agrees_on_the_set(reader: ModuleType) -> None:
     assert dict(zip(EXPECTED, said, strict=True)) == EXPECTED
 
 
+@pytest.mark.long
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_node_agrees_on_the_set() -> None:
     said = by_node([SET / name / ROOT for name in EXPECTED])

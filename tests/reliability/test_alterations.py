@@ -16,6 +16,7 @@ from refold.engine.errors import LogUnsupported
 from refold.engine.events.events import NoteAdded, TimerFired
 from refold.engine.log.reader import Scan, scan, scan_file
 from refold.engine.log.writer import LogWriter
+from tests.support.loops import some
 from tests.support.started import STARTED
 
 BITS = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -82,7 +83,7 @@ def test_the_log_is_sound_as_it_is(shelf: Shelf, lines: list[bytes]) -> None:
     assert (found.entries, found.damage, found.torn) == (40, None, None)
 
 
-@pytest.mark.parametrize("line", range(SMALL))
+@pytest.mark.parametrize("line", some(3, range(SMALL)))
 def test_every_flipped_bit_is_found_in_its_line(
     shelf: Shelf, lines: list[bytes], line: int
 ) -> None:

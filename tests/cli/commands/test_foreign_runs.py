@@ -292,6 +292,7 @@ def test_without_a_place_a_fork_is_a_fresh_log_in_runs(folder: Path, invoke: Inv
     assert invoke("verify", log).exit_code == 0
 
 
+@pytest.mark.long
 def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None:
     """By the same API, from the entry on; the command still names its own, in a replay, too."""
     rule = Rule(name="snow", when={"results": ["snow"]}, then=Reply(text="Snow, says another."))

@@ -72,6 +72,7 @@ def test_ctrl_c_is_obeyed_though_it_ends_no_wait(tmp_path: Path, program: str) -
     assert list(read_entries(log))[-1].data["status"] == "cancelled"
 
 
+@pytest.mark.long
 def test_the_first_ctrl_c_when_the_program_has_ended(tmp_path: Path) -> None:
     """What it left still comes to its end; then the log is sealed, and says nothing of it."""
     log = tmp_path / "a.jsonl"

@@ -139,10 +139,10 @@ def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "factory", "expected"),
     some(
-        2,
+        1,
         [
-            (bare, None, []),
             (seeing, "seeing", ["Seen"]),
+            (bare, None, []),
             (seeing, None, "a session with a factory: Session(factory="),
             (seeing, "bare", "has no reducer for Seen: register all"),
         ],

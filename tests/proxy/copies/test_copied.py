@@ -123,6 +123,7 @@ def test_files_and_history_are_as_they_were(tmp_path: Path) -> None:
     assert all_bytes(top) == before
 
 
+@pytest.mark.long
 def test_what_was_staged_is_staged(tmp_path: Path) -> None:
     """Contents that no commit has; a removal; the stages of a conflict."""
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n"})
@@ -274,7 +275,7 @@ def test_hooks_of_today_are_in_the_copy_only_on_request(place: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
-@pytest.mark.parametrize("path", ["a", "a/below"])
+@pytest.mark.parametrize("path", some(1, ["a/below", "a"]))
 def test_a_repository_behind_a_link_of_the_log_is_not_touched(
     path: str, tmp_path: Path, *, is_listed: bool
 ) -> None:

@@ -120,6 +120,7 @@ def test_an_agent_that_works_on_the_folder_gets_its_own_files(tmp_path: Path) ->
     assert found == {**dict.fromkeys(own, "used"), "agent.py": "unused"}
 
 
+@pytest.mark.long
 def test_what_git_ignores_and_is_new_is_named(tmp_path: Path) -> None:
     """An agent's own files are used, ignored or not."""
     top = repository(

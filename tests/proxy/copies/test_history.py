@@ -69,6 +69,7 @@ def test_an_upstream_may_have_any_name_that_git_allows(tmp_path: Path, name: str
     assert f"...origin/{name}" in git(copy, "-c", "core.quotePath=false", "status", "-sb")
 
 
+@pytest.mark.long
 def test_upstreams_and_the_state_of_git_are_as_recorded(tmp_path: Path) -> None:
     """Of a clone that has stashes, is behind, has a part of its files, and is in a merge."""
     far = repository(tmp_path / "far", {"f": "1\n", "left/out": "1\n"})

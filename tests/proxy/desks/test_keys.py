@@ -190,6 +190,7 @@ def test_bytes_that_are_no_text_are_searched_too() -> None:
     )
 
 
+@pytest.mark.long
 def test_looking_through_much_text_with_many_secrets_is_quick() -> None:
     """A quarter of a second for a megabyte, generously: not all forms at every place."""
     secrets = Secrets()

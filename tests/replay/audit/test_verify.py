@@ -798,6 +798,7 @@ def _steps(log: Path) -> int:
     return steps
 
 
+@pytest.mark.long
 def test_a_child_more_costs_what_a_child_costs(tmp_path: Path) -> None:
     """Case 106: verifying is linear in the children, however many there are."""
     steps = []

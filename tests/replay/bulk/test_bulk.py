@@ -212,6 +212,7 @@ def test_what_no_other_process_can_import_is_replayed_here(record: Record) -> No
     assert report.jobs == 1
 
 
+@pytest.mark.long
 def test_what_only_this_process_can_import_is_executed_here(
     record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -515,6 +515,7 @@ async def calls_by_reference(run: Run, _input: Any) -> Any:
     return await run.tool("search", q="a")
 
 
+@pytest.mark.long
 def test_a_program_may_be_named_by_its_file(tmp_path: Path) -> None:
     """`file.py:name`, as on the command line; an unfinished log goes to a process of its own."""
     log = recorded(tmp_path / "a.jsonl", program=calls_by_reference).log

@@ -1119,6 +1119,7 @@ def test_it_can_be_called_from_a_loop(tmp_path: Path) -> None:
     assert asyncio.run(main()).output == whole.output
 
 
+@pytest.mark.long
 def test_a_log_from_another_process_goes_on_in_this_one(tmp_path: Path) -> None:
     """Ids, streams and digests depend on nothing of the process."""
     log = tmp_path / "a.jsonl"

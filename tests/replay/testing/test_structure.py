@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_only_another_delegation_is_another_structure(one: Shape, other: Shape, 
     assert (structure(other, words) == plain) == (sorted_shape(one) == sorted_shape(other))
 
 
+@pytest.mark.long
 @given(st.lists(SHAPES, min_size=2, max_size=4))
 def test_samples_hold_for_each_recording_that_they_are_of(shapes: list[Shape]) -> None:
     texts = [structure(shape, "go") for shape in shapes]

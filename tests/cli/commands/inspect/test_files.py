@@ -145,6 +145,7 @@ def test_the_final_folders_of_two_runs_are_held_side_by_side(
     assert (first["differing_files"], second["differing_files"]) == ([], ["a.py"])
 
 
+@pytest.mark.long
 def test_runs_are_compared_by_their_files(recorded: Path, tmp_path: Path, invoke: Invoke) -> None:
     """What each changed, and which are others; those that cannot be read are said."""
     other = Path(shutil.copy(recorded, tmp_path))

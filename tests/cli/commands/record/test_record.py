@@ -246,6 +246,7 @@ def test_a_websocket_that_was_refused_is_told_where_nothing_else_came(invoke: In
     assert "nothing connected" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_websocket_that_was_refused_is_told_unless_http_is_used_there(invoke: Invoke) -> None:
     """As Codex does it; a replay tells it, too."""
     body = json.dumps({"model": "small", "messages": [{"role": "user", "content": "Hello"}]})

@@ -188,6 +188,7 @@ def test_an_error_in_a_body_that_claims_success_is_one() -> None:
     assert answered.error == {"code": "failed", "message": "no credit"}
 
 
+@pytest.mark.long
 def test_a_long_answer_is_cut_in_bounded_memory() -> None:
     """It says how much of it there was; streamed or not, the same."""
     piece = "x" * 65536

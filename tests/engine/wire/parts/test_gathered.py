@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def test_a_long_text_is_the_same_with_a_part_of_it_in_a_file() -> None:
         assert text.value() == text.value() == joined
 
 
+@pytest.mark.long
 def test_many_long_texts_at_once_take_little_memory() -> None:
     """A proxy reads each answer while it passes; 20 MiB of text are on their way here."""
     tracemalloc.start()

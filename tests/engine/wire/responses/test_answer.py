@@ -157,6 +157,7 @@ def test_an_answer_that_was_cut_has_the_id_of_its_beginning() -> None:
     assert id_of("responses", sse((begun, ADDED, DELTA)), streamed=True) == "resp_1"
 
 
+@pytest.mark.long
 def test_a_long_answer_is_cut_in_bounded_memory() -> None:
     """Of its deltas while it comes, and of the whole at its end."""
     piece = "x" * 65536
