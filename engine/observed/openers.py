@@ -140,7 +140,7 @@ def offers_one(asked: Asked) -> bool:
     """Return whether a request offers a single tool; Gemini lists all of them in one item."""
     (first, *others) = asked.tools or (None,)
     listed = first.get("functionDeclarations") if isinstance(first, dict) else None
-    return first is not None and not others and (listed is None or len(listed) == 1)
+    return first is not None and not others and not (isinstance(listed, list) and len(listed) != 1)
 
 
 def is_answer(asked: Asked, tool: str) -> bool:

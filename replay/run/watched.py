@@ -495,7 +495,9 @@ def _leaf(key: str, tool: str, arguments: Mapping[str, Any], whom: str | None) -
 def _names_of(tools: Iterable[Any]) -> Iterator[str]:
     """Yield the names of tools that a request defines, in the shape of any provider."""
     for tool in tools:
-        if isinstance(listed := tool.get("functionDeclarations"), list):
+        if not isinstance(tool, dict):  # a mistake of the program, which its server refuses
+            yield ""
+        elif isinstance(listed := tool.get("functionDeclarations"), list):
             yield from _names_of(listed)
         else:
             inside = tool.get("function")

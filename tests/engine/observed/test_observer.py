@@ -723,3 +723,16 @@ def test_tools_that_the_server_uses_are_shown_with_their_results(api: str, tmp_p
     (conversation,) = delegation_tree(log).children
     assert {use.tool for use in conversation.tools} >= {each[0] for each in expected}
     assert refold.verify(log).intact
+
+
+def test_a_request_with_odd_tools_is_recorded_and_read_to_its_end(watched: Watched) -> None:
+    """A mistake of the program: its server refuses it, or answers all the same."""
+    odd: list[Any] = [5, "x", None, [], {}, {"functionDeclarations": 5}]
+    odd.append({"functionDeclarations": [None, {"name": "found"}]})
+    for number, tool in enumerate(odd):
+        watched.talk(user(f"{number}"), answer=says("", (f"c{number}", "run", {})), tools=(tool,))
+    watched.entries()
+
+    conversations = delegation_tree(watched.path).children
+
+    assert [each.requests for each in conversations] == [1] * len(odd)
