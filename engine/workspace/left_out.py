@@ -75,7 +75,7 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
         if not top.is_dir() or not here.is_relative_to(top):
             raise UsageError(f"--workspace {named}: expected a parent folder of {here}, or none")
         return top, ""
-    home = Path(os.environ.get("HOME") or "/").resolve()
+    home = Path(home_folder())
     if home.is_relative_to(here):
         kind = "home folder" if here == home else "folder above the home folder"
         return None, f"{here} is the {kind}: to record it anyway, use --workspace {here}"
@@ -83,6 +83,11 @@ def folder_of(here: Path, named: str = "") -> tuple[Path | None, str]:
     if work_tree is None or home.is_relative_to(work_tree):  # the home folder itself is in git
         return here, ""
     return work_tree, ""
+
+
+def home_folder() -> str:
+    """Return the real path of the home folder: `/` if HOME is empty or not set."""
+    return os.path.realpath(os.environ.get("HOME") or "/")
 
 
 def below(log: Path, top: Path) -> str:

@@ -221,6 +221,16 @@ def test_folders_of_the_system_and_of_the_user_are_not_of_work(
     assert is_ordinary(path) is expected
 
 
+def test_without_a_home_the_current_folder_is_one_of_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Containers and services may leave it empty."""
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.chdir(tmp_path)
+
+    assert is_ordinary(str(tmp_path))
+
+
 def test_programs_that_differ_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changed, added, executable, linked; not texts, nor what is the same."""
     mine, log = tmp_path / "mine", tmp_path / "x.jsonl"

@@ -19,6 +19,7 @@ from refold.engine.workspace.contents import Contents
 from refold.engine.workspace.entries import FolderStarted, FolderState
 from refold.engine.workspace.git import Git, object_folders
 from refold.engine.workspace.inside import FILE, Inside, held_at, restore
+from refold.engine.workspace.left_out import home_folder
 from refold.engine.workspace.linked import base_of, git_at, git_file_of
 from refold.engine.workspace.packing import contents_of, is_shallow, shallow_here
 from refold.engine.workspace.tree import TreeEntry, check_folders, folders_above
@@ -143,7 +144,7 @@ def make_copy(
     notes += lent.notes({*folder.altered, *folder.states})
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
-    home = os.path.realpath(os.environ.get("HOME", "/"))
+    home = home_folder()
     originals = tuple(each for each in whole_names if is_ordinary(str(each)) or str(each) == home)
     led, out = ([], []) if is_mounted else _retarget_links(top, originals)
     if led:

@@ -24,7 +24,7 @@ from refold.engine.workspace.git import (
     work_tree_around,
 )
 from refold.engine.workspace.inside import FOLDER, DiskFile, held_at
-from refold.engine.workspace.left_out import OF_AIDER, LogFiles, is_volatile
+from refold.engine.workspace.left_out import OF_AIDER, LogFiles, home_folder, is_volatile
 from refold.engine.workspace.paths import as_text, is_git, names_of
 from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry, is_below
@@ -52,7 +52,7 @@ _OF_SYSTEM: Final = (
 
 def is_ordinary(path: str) -> bool:
     """Return whether a folder of a log is one of work: none of the system, HOME or above it."""
-    plain, home = os.path.normpath(path), os.path.realpath(os.environ.get("HOME", "/"))
+    plain, home = os.path.normpath(path), home_folder()
     above = f"{plain.rstrip('/')}/"
     return plain == path and not any(
         f"{each}/".startswith(above) or (each != home and above.startswith(f"{each}/"))
@@ -118,7 +118,7 @@ def todays_folder(recorded: RecordedFolder) -> Path | None:
     it shares commits, or holds most of the recorded files. Else it is the recorded one, if the run
     was recorded on this machine.
     """
-    started, home = recorded.started, Path(os.path.realpath(os.environ.get("HOME", "/")))
+    started, home = recorded.started, Path(home_folder())
     place, here, below = Path(started.path), Path.cwd(), Path(started.below).parts
     whole = here.parents[len(below) - 1] if below and here.parts[-len(below) :] == below else here
     for folder in (here, *here.parents):

@@ -25,6 +25,8 @@ from typing import Final
 
 import attrs
 
+from refold.engine.workspace.left_out import home_folder
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 _BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 """Ignored by each interpreter, and by no other program."""
@@ -65,6 +67,8 @@ class Boxed(subprocess.Popen[bytes]):
 
     command: int = -1
     """A descriptor of the process of the command."""
+    leader: int = -1
+    """Its number outside of the sandbox."""
 
     def send_signal(self, sig: int) -> None:
         """Send a signal to the command; to the sandbox before the command exists."""
@@ -203,7 +207,8 @@ def _offered(control: socket.socket, process: Boxed) -> socket.socket | None:
             (number,) = array.array("i", content)
             listening = socket.socket(fileno=number)
         elif kind == socket.SCM_CREDENTIALS:
-            process.command = os.pidfd_open(_CREDENTIALS.unpack(content)[0])
+            process.leader = _CREDENTIALS.unpack(content)[0]
+            process.command = os.pidfd_open(process.leader)
     return listening
 
 
@@ -244,7 +249,7 @@ def _arguments(view: SandboxView, layers: Sequence[str] | None) -> list[str]:
         told += [word for below in _mounts() if _is_in(below, folder) for word in _shown(below)]
     clear: list[str] = []
     if layers is None:
-        home = os.path.realpath(os.environ.get("HOME", "/"))
+        home = home_folder()
         clear = [path for path in _TEMPORARY if home != path and not _is_in(home, path)]
         told += [word for path in clear for word in ("--tmpfs", path)]
     if not view.has_network:
