@@ -42,6 +42,18 @@ def work_of(leader: int, view: View) -> float | None:
     return seconds if is_at_work else None
 
 
+def group_below(leader: int, view: View) -> list[int]:
+    """Return the processes below one that are in its group: those that keys would reach with it."""
+    first = view.member(leader)
+    found, waiting = [], [leader] if first else []
+    while waiting:
+        members = filter(None, map(view.member, view.children(waiting.pop())))
+        near = [each.pid for each in members if first and each.group == first.group]
+        found += near
+        waiting += near
+    return found
+
+
 class Tree:
     """The descendants of one child.  The child itself is its leader."""
 

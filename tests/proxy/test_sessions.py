@@ -614,3 +614,14 @@ def test_the_last_port_is_one() -> None:
     assert Listening(print, "127.0.0.1:65535").address == "127.0.0.1:65535"
     with pytest.raises(UsageError, match="65535"):
         Listening(print, ":65536")
+
+
+def test_a_replay_that_a_signal_interrupted_says_so(tmp_path: Path) -> None:
+    """Else the command's early end would pass for what it does."""
+    log = tmp_path / "run.jsonl"
+    record_command(["true"], log=log, workspace="none", write=lambda _content: None)
+
+    stopped = replay_command(log, ["sh", "-c", "kill $PPID; sleep 60"], write=lambda _content: None)
+
+    assert not stopped.identical
+    assert any("a signal" in note for note in stopped.notes)

@@ -256,6 +256,22 @@ def test_what_came_before_the_command_was_there_is_passed_on() -> None:
             assert process.wait(DEADLINE_SECONDS) == -signal.SIGTERM
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_passed_on_to_what_a_shell_started(number: signal.Signals) -> None:
+    """Which would go on alone: a shell ends, or waits for it, and passes nothing on."""
+    program = "import time; print('ready', flush=True); time.sleep(60)"
+    shell = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", program]
+    with (
+        Signals() as signals,
+        signals.going_to(lambda: subprocess.Popen(shell, stdout=subprocess.PIPE)) as process,
+        process,
+    ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        signal.raise_signal(number)
+        assert process.stdout.read() == b""  # the last that could write to it has ended
+
+
 INTERACTIVE = """
 import http.client, json, os, select, shutil, signal, sys, termios, tty, urllib.parse
 base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])

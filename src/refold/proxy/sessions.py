@@ -94,6 +94,8 @@ _TYPED: Final = (
     "the same again"
 )
 
+_INTERRUPTED: Final = "a signal interrupted the command, which may be the cause of differences"
+
 _FIRST_AND_LAST: Final = 2
 _KEPT_MAX: Final = 50_000_000
 """Bytes of git's objects that are kept beside a log in its own folder: it may be committed there,
@@ -357,6 +359,7 @@ def replay_command(
         notes += without_effect(record, rules.paths if rules is not None else ())
         notes += [_TYPED] if bookends.typed_at_in(record) else []
         notes += [_SCREEN] if is_painted else []
+        notes += [_INTERRUPTED] if ended.interrupted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         notes += refused_upgrades(session.upgrades)
         notes += [*session.place.notes, *desk.refused, *filter(None, [left.note])]

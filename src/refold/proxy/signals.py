@@ -1,8 +1,8 @@
 """Signals while a command runs: they are the command's, each once, and leave time for the log.
 
 A terminal sends Ctrl-C to its whole foreground group, so the command has it already; other senders
-send a signal to this process alone, and it is passed on. Only the main thread of a process can obey
-signals. Rules: CONTRACT.md §16.2.
+send a signal to this process alone, and it is passed on to the command and what that started in its
+group. Only the main thread of a process can obey signals. Rules: CONTRACT.md §16.2.
 """
 
 import contextlib
@@ -16,7 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-from refold.engine.process.tree import system_view, work_of
+from refold.engine.process.tree import group_below, system_view, work_of
+from refold.engine.process.views import View
 from refold.engine.recording.interrupts import LOOK_SECONDS
 
 _OF_KEYS: Final = (signal.SIGINT, signal.SIGQUIT)
@@ -89,8 +90,17 @@ class Signals:
 
     def _send(self, number: int) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+            _send_to_all(self._process, number, self._view)
+
+
+def _send_to_all(process: "subprocess.Popen[bytes]", number: int, view: View) -> None:
+    """Send a signal to a command and what it started in its group: `sh` passes none on."""
+    below = group_below(getattr(process, "leader", process.pid), view)
+    with contextlib.suppress(OSError):  # it has ended, or is another user's, as of `sudo`
+        process.send_signal(number)
+    for pid in below:
+        with contextlib.suppress(OSError):
+            os.kill(pid, number)
 
 
 GRACE_SECONDS: Final = 10
@@ -109,7 +119,8 @@ def waited(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> 
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(LOOK_SECONDS), is_asked
         if now() >= until:
-            (process.kill if is_asked else process.terminate)()
+            number = signal.SIGKILL if is_asked else signal.SIGTERM
+            _send_to_all(process, number, system_view())
             is_asked, until = True, now() + GRACE_SECONDS
 
 
