@@ -86,6 +86,8 @@ Data as attributes, positional so that every error survives pickling; `__str__` 
 place, expected, found, advice.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, dataclass_transform
 
 
@@ -536,6 +538,17 @@ class ExtraMissing(Detailed, UsageError):
         "{module} is not installed: pip install 'refold[{extra}]' (in a clone, "
         "pip install '.[{extra}]')"
     )
+
+    @classmethod
+    @contextlib.contextmanager
+    def of(cls, extra: str) -> Iterator[None]:
+        """Raise this if a module that the block imports is missing, other than our own."""
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            if (missing := error.name or extra).startswith("refold"):
+                raise
+            raise cls(missing, extra) from None
 
 
 class ProgramMissing(Detailed, UsageError):

@@ -17,7 +17,7 @@ PARTIAL: Final = {
     "refold.proxy.copies.current._FILES": "the others are no files",
     "refold.cli.commands.inspect.export._TIMES": "heads and reports of replays are no exports",
     "refold.cli.commands.inspect.export._SUFFIXES": "a report of replays is named by the caller",
-    "refold.cli.commands.check.replay_many._STYLES": "the others have the style of failure",
+    "refold.cli.commands.check.replay._STYLES": "the others have the style of failure",
     "refold.cli.commands.inspect.show._THERE": "the states in which a log is read",
     "refold.cli.commands.inspect.show._WORDS": "the states of which more is said",
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",

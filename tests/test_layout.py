@@ -128,14 +128,13 @@ _TESTED_ELSEWHERE: Final = {
         for name in ("chat", "generate", "messages", "responses")
         for part, test in (("format", "apis"), ("spelling", "spelling"))
     },
-    "engine/wire/parts/format.py": "a row: tests/proxy/test_fifth_format.py",
-    "engine/wire/parts/spelled.py": "tests/engine/wire/test_spelling.py",
+    "engine/wire/parts/format.py": "tests/proxy/test_fifth_format.py, wire/test_spelling.py",
     "src/refold/__init__.py": "the public names: below",
     "src/refold/errors.py": "the errors: below",
     "src/refold/cli/output/listed.py": "values: tests/cli/arguments/test_run_list.py",
     "src/refold/cli/output/printed.py": "values: tests/cli/schema/test_documents.py",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
-    "src/refold/cli/commands/check/verified.py": "tests/cli/commands/check/test_verify.py",
+    "src/refold/cli/commands/check/verify.py": "tests/cli/commands/check/test_verify.py",
     "src/refold/programs/client_calls.py": "tests/cli/commands/more/test_mcp_delegate.py",
     "src/refold/cli/arguments/running.py": "tests/cli/commands/record/test_run.py",
     **{
@@ -202,7 +201,7 @@ SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/lazy.py": ("files", "reads in a source what stands below fields, for `help`"),
     "engine/wire/parts/gathered.py": ("files", "long texts wait in temporary files"),
-    "engine/signing/openssh.py": ("processes files environment", "asks ssh-keygen"),
+    "engine/signing/signature.py": ("processes files environment", "asks ssh-keygen"),
     "engine/plain_files.py": ("files", "looks whether a path is a pipe or a device"),
     "engine/log/descriptors.py": ("files random", "writes files; temporary names"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
@@ -233,8 +232,10 @@ SHELL: Final = {
     ),
     "engine/observed/journal.py": ("random", "the seed of a run id"),
     "engine/ports/ports.py": ("threads", "the cancel signal that threads share"),
-    "engine/process/bounded.py": ("clock processes", "bounds a process"),
-    "engine/process/pipes.py": ("files threads", "drains the pipes of a process"),
+    "engine/process/bounded.py": (
+        "clock files processes threads",
+        "bounds a process, drains its pipes",
+    ),
     "engine/process/psutil_view.py": ("processes", "looks at processes"),
     "engine/process/start.py": ("files processes random environment", "starts processes"),
     "engine/process/tree.py": ("clock processes", "finds and ends descendants"),
@@ -310,8 +311,7 @@ SHELL: Final = {
         "environment",
         "which Python runs; it compares with the record's",
     ),
-    "tools/agents/agent_loader.py": ("files", "lists a folder of agents"),
-    "tools/agents/agent_files.py": ("files", "reads AGENT.md"),
+    "tools/agents/agent_files.py": ("files", "lists a folder of agents, reads AGENT.md"),
     "tools/files/commands.py": ("files random", "tools that write files; a name for a new one"),
     "tools/configuration/config.py": ("files", "finds a configuration"),
     "tools/files/config_text.py": ("files", "reads a configuration"),
@@ -593,6 +593,7 @@ _FILES_MIN, _FILES_MAX = 4, 14
 _SMALL: Final = {
     "engine/secrets": "what is taken out of logs, and the vault that knows it",
     "engine/signing": "asks a program of the machine about logs",
+    "src/refold/cli/commands/what_if": "a group of commands on the first page",
     "tools/configuration": "stands above all other tools, which read no configuration",
 }
 """Folders with fewer files, each a thing of its own."""

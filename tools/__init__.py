@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         agent_input as agent_input,
         load_agent as load_agent,
     )
-    from refold.tools.agents.agent_loader import AgentLoader as AgentLoader
+    from refold.tools.agents.agent_files import AgentLoader as AgentLoader
     from refold.tools.agents.plans import (
         Plan as Plan,
         PlanningToolsSection as PlanningToolsSection,

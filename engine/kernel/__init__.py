@@ -9,6 +9,6 @@ and the folders below them.  Rules: CONTRACT.md §8, §9.
     decide       checks requests against limits before they are logged
     verdict      how a run ended, from the program's result or exception
     pending      open effects of a program
-    unawaited    calls that are made but never awaited
-    neglected    children that are never joined, or whose failure is never read
+    unawaited    calls that are never awaited; children that are never joined, or whose failure is
+                 never read
 """

@@ -16,7 +16,7 @@ import attrs
 from refold.engine.events.events import ChildFinished, ChildStarted, Event, LimitHit, ModelAsked
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage, failed
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
 from refold.engine.values import Value

@@ -37,7 +37,6 @@ from refold.engine.errors import (
     UsageError,
     ValueRefused,
 )
-from refold.engine.events.call_key import key_in
 from refold.engine.events.events import (
     MEASURED,
     ChildFinished,
@@ -57,14 +56,14 @@ from refold.engine.events.events import (
     TokensGranted,
     ToolCalled,
     ToolReturned,
+    key_in,
 )
 from refold.engine.events.flags import NOW, Flags
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Fault, Outcome
 from refold.engine.kernel.decide import RequestChild, decide, lacks_tokens, tokens_to_give
-from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child, Join, Pending
-from refold.engine.kernel.unawaited import Slip, Unawaited
+from refold.engine.kernel.unawaited import Neglected, Slip, Unawaited
 from refold.engine.kernel.verdict import (
     ProgramResult,
     Verdict,
@@ -87,10 +86,10 @@ from refold.engine.kernel.verdict import (
 from refold.engine.kernel.world import Served, StraightEnd, World
 from refold.engine.loop import stdlib
 from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Scope, Task, Timer, inside_collector
-from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_question
 from refold.engine.ports.ports import (
+    Delegation,
     Identity,
     Model,
     ModelReply,

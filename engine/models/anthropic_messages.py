@@ -14,9 +14,9 @@ from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.messages.answer import COUNTS, STOPS, MessagesSpeaker
+from refold.engine.wire.parts.notation import short, text_of
 from refold.engine.wire.parts.reading import StreamReader
 from refold.engine.wire.parts.sse import EventParser
-from refold.engine.wire.parts.texts import short, text_of
 
 _MOST: Final = (
     (re.compile(r"claude-3-(?:opus|sonnet|haiku)"), 4096),

@@ -25,8 +25,8 @@ from refold.engine.models.connections import close_if_more
 from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts import notation
+from refold.engine.wire.parts.notation import short, text_of
 from refold.engine.wire.parts.reading import words_in
-from refold.engine.wire.parts.texts import short, text_of
 
 PLACEHOLDER_KEY: Final = "none-needed"
 """Sent to a `base_url` for which the environment holds no key: local servers want none."""

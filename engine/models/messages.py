@@ -10,7 +10,7 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import shown
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ModelError
-from refold.engine.wire.parts.texts import short
+from refold.engine.wire.parts.notation import short
 
 _ROLES: Final = ("system", "user", "assistant", "tool")
 _NEEDED: Final = {"assistant": (), "tool": ("content", "tool_call_id")}

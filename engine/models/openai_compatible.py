@@ -11,7 +11,7 @@ from typing import Any, Final
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.chat.answer import COUNTS, STOPS
-from refold.engine.wire.parts.texts import text_of
+from refold.engine.wire.parts.notation import text_of
 
 _KEPT: Final = ("reasoning_content", "reasoning_details")
 """Members of an answer that its server wants to see again in the next request."""

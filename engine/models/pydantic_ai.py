@@ -37,7 +37,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
 from refold.engine.models.messages import check_messages
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
-from refold.engine.wire.parts.texts import short, text_of
+from refold.engine.wire.parts.notation import short, text_of
 
 PROVIDER: Final = "pydantic_ai"
 """The name under which messages and parameters hold parts without a neutral form."""

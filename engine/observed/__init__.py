@@ -7,13 +7,12 @@ CONTRACT.md §16.
     observer             events of requests and answers
     threads              finds the conversation of a request
     openers              finds the tool call that opened a conversation
-    links                tells which of these links are confirmed
-    order                the order in which results and notices are compared
-    delegations          names of delegating tools
+    links                tells which of these links are confirmed; names of delegating tools
     mcp, mcp_messages    events of the messages between MCP clients and servers
     binding              maps recorded values to current ones
     file_names           pairs files that two runs named by a time or an id
-    volatile             values that are not compared, and the equality of requests
+    volatile             values that are not compared, the order of results and notices, and the
+                         equality of requests
     journal              the log of a watched command
     profile              settings for one agent program (`proxy.profiles` has some)
 """

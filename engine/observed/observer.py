@@ -15,11 +15,10 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.conversation import ConversationPrefix, Conversations
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.engine.log.blobs import externalised
 from refold.engine.observed import openers
-from refold.engine.observed.delegations import delegated, observation_in, written
-from refold.engine.observed.links import RESULT
+from refold.engine.observed.links import RESULT, delegated, observation_in, written
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, UnansweredCall
 from refold.engine.wire.parts.exchange import LATER, Asked

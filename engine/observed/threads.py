@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import text_of_json
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.engine.observed.profile import Whose
 from refold.engine.wire.parts.exchange import OTHER, Asked
 

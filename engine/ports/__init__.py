@@ -3,9 +3,8 @@
 Protocols, and the plain values that cross them; implementations are above, or the caller's. Imports
 `secrets`, `events`, `encoding` and `errors`. Rules: CONTRACT.md §7 to §11.
 
-    ports         the protocols and their values
+    ports         the protocols and their values, such as a child's task
     effects       requests of a program: a call, a model's answer, a child, a person's answer
-    delegation    a child's task
     people        questions and approvals
     offers        a log's description of a run's tools
     program_types the types of a program's input and output

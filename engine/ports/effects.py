@@ -8,8 +8,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Model, ModelRequest, Tool
+from refold.engine.ports.ports import Delegation, Model, ModelRequest, Tool
 from refold.engine.ports.program_types import PLAIN, ProgramTypes
 from refold.engine.values import Value
 

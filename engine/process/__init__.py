@@ -6,9 +6,7 @@ sandbox against hostile programs.  Imports `ports`, for the cancel signal. Rules
 
     bounds               Bounds in, Ended out
     start                the argv becomes a process: session, descriptors, environment, tag
-    capture              head, tail, count and hash of a stream of any length
-    pipes                the loop's ends of the pipes, never blocking
-    bounded              run_bounded: one loop from the start to the end
+    bounded              run_bounded: one loop from the start to the end, which drains the pipes
     tree                 which processes belong to a child, and their end
     views, psutil_view   the system's process data: /proc; elsewhere psutil
     watchdog             the child's side: leave with the parent, limit oneself

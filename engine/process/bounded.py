@@ -1,8 +1,10 @@
 """Run one process inside its bounds: one loop from the start to the end.
 
 `run_bounded` starts it (`start`), feeds and drains its pipes, watches clock, cancellation, memory
-and its end, and leaves nothing of it alive (`tree`).  The runner interprets the result for a run.
-This file reads the monotonic clock.  Rules: CONTRACT.md §7.3.
+and its end, and leaves nothing of it alive (`tree`).  Its pipes never block: a child that reads
+nothing, and one that writes without end, cost the loop neither time nor memory beyond the caps.
+The runner interprets the result for a run.  This file reads the monotonic clock.  Rules:
+CONTRACT.md §7.3.
 
 The order at the end matters.  The group is killed while its leader is not reaped: until then no
 other process can get its number.  Descendants outside the group are swept before the reaping too,
@@ -10,20 +12,195 @@ for the session's number is trusted in the sweep.
 """
 
 import contextlib
+import hashlib
 import math
+import os
 import selectors
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from refold.engine.ports.ports import CancelSignal
-from refold.engine.process.bounds import Bounds, Ended, How
-from refold.engine.process.capture import head_and_tail
-from refold.engine.process.pipes import Pipes, Waker
+from refold.engine.process.bounds import Bounds, Captured, Ended, How
 from refold.engine.process.start import Started, start
 from refold.engine.process.tree import Tree
+
+
+class Capture:
+    """Takes chunks; keeps the first `head_bytes` and the last `tail_bytes` of them.
+
+    `on_chunk` is handed each as it comes.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_bytes: int,
+        tail_bytes: int,
+        on_chunk: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._on_chunk = on_chunk
+        self.seen_bytes = 0
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._hash = hashlib.sha256()
+
+    def feed(self, chunk: memoryview) -> None:
+        """Take the next bytes; the caller may reuse the buffer."""
+        self.seen_bytes += len(chunk)
+        self._hash.update(chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(bytes(chunk))
+        room = self._head_bytes - len(self._head)
+        self._head += chunk[:room]
+        if self._tail_bytes:
+            self._tail += chunk[room:][-self._tail_bytes :]
+            self._trim(2 * self._tail_bytes)  # Rarely, so that trimming costs a copy per cap.
+
+    def captured(self) -> Captured:
+        """Return what there is so far."""
+        self._trim(self._tail_bytes)
+        return Captured(
+            kept=bytes(self._head + self._tail),
+            head_bytes=len(self._head),
+            seen_bytes=self.seen_bytes,
+            sha256=self._hash.hexdigest(),
+        )
+
+    def _trim(self, most: int) -> None:
+        if len(self._tail) > most:
+            del self._tail[: len(self._tail) - self._tail_bytes]
+
+
+def head_and_tail(most_bytes: int) -> Capture:
+    """Return a capture that keeps both ends of a stream, `most_bytes` together."""
+    tail = most_bytes // 2
+    return Capture(head_bytes=most_bytes - tail, tail_bytes=tail)
+
+
+_CHUNK_BYTES: Final = 256 * 1024
+_PIPE_BYTES_MOST: Final = 4 * 1024 * 1024  # more than any pipe of ours holds
+
+
+class Pipes:
+    """The request, the reply and the two streams of one child."""
+
+    def __init__(
+        self,
+        child: Started,
+        bounds: Bounds,
+        selector: selectors.BaseSelector,
+        on_reply: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.selector = selector
+        self.stdout = head_and_tail(bounds.stream_bytes)
+        self.stderr = head_and_tail(bounds.stream_bytes)
+        kept = 0 if on_reply else bounds.frame_bytes
+        self.reply = Capture(head_bytes=kept, tail_bytes=0, on_chunk=on_reply)
+        self._bounds = bounds
+        self._request_fd = child.request
+        self._unsent = memoryview(b"")
+        self._open = {
+            child.reply: self.reply,
+            child.stdout: self.stdout,
+            child.stderr: self.stderr,
+        }
+        self._buffer = memoryview(bytearray(_CHUNK_BYTES))
+
+    @property
+    def any_open(self) -> bool:
+        """Whether someone still holds the other end of a pipe that we read."""
+        return bool(self._open)
+
+    def open(self, request: bytes) -> None:
+        """Let the selector serve them; each key's data is what to call."""
+        for fd in self._open:
+            self.selector.register(fd, selectors.EVENT_READ, partial(self._take, fd))
+        self._unsent = memoryview(request)
+        if request:
+            self.selector.register(self._request_fd, selectors.EVENT_WRITE, self._send)
+
+    def overflow(self) -> How | None:
+        """Return the cap that the bytes so far have broken."""
+        if self.reply.seen_bytes > self._bounds.frame_bytes:
+            return "frame_overflow"
+        seen = max(self.stdout.seen_bytes, self.stderr.seen_bytes)
+        if self._bounds.streams == "kill" and seen > self._bounds.stream_bytes:
+            return "stream_overflow"
+        return None
+
+    def drain_now(self) -> None:
+        """Take what lies in the pipes, without waiting.
+
+        Takes no more than a pipe can hold: a holder that writes on is not followed.
+        """
+        for fd, capture in list(self._open.items()):
+            most = capture.seen_bytes + _PIPE_BYTES_MOST
+            while self._take(fd) and capture.seen_bytes < most:
+                pass
+
+    def _take(self, fd: int) -> bool:
+        """Read once; return whether there may be more at once."""
+        try:
+            count = os.readv(fd, [self._buffer])
+        except BlockingIOError:
+            return False
+        if count:
+            self._open[fd].feed(self._buffer[:count])
+            return True
+        self.selector.unregister(fd)
+        del self._open[fd]
+        return False
+
+    def _send(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._request_fd, self._unsent) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # The child does not want it.  That is no failure of ours.
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            self.selector.unregister(self._request_fd)  # and not closed: its end is the sign
+
+
+class Waker:
+    """A pipe that wakes the loop from another thread, and may be called after the loop is over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read, self._write = os.pipe()
+        self._open = True
+
+    def register(self, selector: selectors.BaseSelector, woken: Callable[[], None]) -> None:
+        """Let `selector` report once that `wake` was called."""
+
+        def once() -> None:
+            selector.unregister(self._read)
+            woken()
+
+        selector.register(self._read, selectors.EVENT_READ, once)
+
+    def wake(self) -> None:
+        """Wake the loop; does nothing when it is over."""
+        with self._lock:
+            if self._open:
+                os.write(self._write, b".")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._open = False
+            os.close(self._write)
+            os.close(self._read)
+
 
 _FIRST_LOOK_SECONDS: Final = 0.005  # doubles from look to look, up to
 _LOOK_SECONDS: Final = 0.1

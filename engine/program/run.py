@@ -22,9 +22,9 @@ from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Child
 from refold.engine.kernel.unawaited import to_be_awaited
 from refold.engine.loop.loop import Task
-from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports.ports import (
+    Delegation,
     Model,
     ModelReply,
     ModelRequest,

@@ -5,7 +5,7 @@ kernel and into the log. Imports `program`, `kernel`, `children`, `log` and the 
 Rules: CONTRACT.md §3.2, §4.3, §9.
 
     recorder         the live world of a kernel
-    run_request      input and result of recording one run
+    run_request      input and result of recording one run; the request to a child's runner
     ledger           the entries written so far, and the state derived from them
     bookends         the first and the last entry of a log
     driver           executes effects while the kernel waits
@@ -13,7 +13,6 @@ Rules: CONTRACT.md §3.2, §4.3, §9.
     workers          threads of synchronous ones
     timers           clocks and timers of a run
     interrupts       Ctrl-C while a run is recorded
-    child_request    makes the request to a child's runner
     supplied         a recorder with some supplied outcomes
     blocked          names the line of a program that blocks its loop
     nested           refuses to record inside a program

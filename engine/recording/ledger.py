@@ -33,8 +33,7 @@ from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect
 from refold.engine.recording.bookends import sealed
 from refold.engine.recording.driver import Arrival
-from refold.engine.state.folding import Fold
-from refold.engine.state.rules import tool_served
+from refold.engine.state.folding import Fold, tool_served
 from refold.engine.values import Value
 
 _REQUESTS: Final = frozenset(REQUESTS)

@@ -66,7 +66,6 @@ from refold.engine.ports.ports import (
 from refold.engine.program.run import faces_of
 from refold.engine.recording import blocked, interrupts
 from refold.engine.recording.bookends import script_marks, started_of
-from refold.engine.recording.child_request import child_request
 from refold.engine.recording.driver import (
     Arrival,
     Arrivals,
@@ -81,7 +80,7 @@ from refold.engine.recording.driver import (
 )
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
-from refold.engine.recording.run_request import RecordedRun, RunRequest
+from refold.engine.recording.run_request import RecordedRun, RunRequest, child_request
 from refold.engine.recording.timers import Timers
 from refold.engine.recording.workers import Mailbox
 from refold.engine.secrets.redaction import without_hidden

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import NotReady, ProgramNotFound, UsageError
-from refold.engine.ports.delegation import Children
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Children, Tool
 from refold.engine.ports.program_types import types_of
 from refold.engine.ports.programs import load_program, reference_of
 from refold.engine.recording.run_request import RunRequest

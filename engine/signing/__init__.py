@@ -3,6 +3,5 @@
 Signing: a log and a key give the file.  Checking: a log, that file and a list of allowed signers.
 Imports `log`, `encoding` and `errors`.  Rules: CONTRACT.md §5.5.
 
-    openssh     asks ssh-keygen
-    signature   the signature beside a log, and its statement
+    signature   the signature beside a log, and its statement; asks ssh-keygen
 """

@@ -4,7 +4,6 @@ Input: events, one after the other. Output: a frozen state and its digest.  Tota
 `events`, `encoding` and `errors`.  Rules: CONTRACT.md §6.1.
 
     run_state    the definition of a run's state
-    rules        how each event changes a fold
-    folding      the fold itself
+    folding      the fold, and how each event changes it
     digests      a state as JSON, and its digest
 """

@@ -1,7 +1,7 @@
 """The state of a run: frozen values, made of numbers, names and references.
 
 A state never holds a transcript: closed calls are counters, messages are the seqs of the entries
-that store them.  So it stays small for logs of any length. `engine.state.rules` changes it;
+that store them.  So it stays small for logs of any length. `engine.state.folding` changes it;
 `engine.state.digests` has its JSON and its digest.
 
 To add a fact: add it to `Counted`, which `digests.state_json` shows, and to its rule, and raise

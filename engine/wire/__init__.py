@@ -3,8 +3,7 @@
 Input: bodies and streams from a server or a client. Output: neutral messages, and answers encoded
 from them. Imports `encoding`, `events` and `errors`. Pure. Rules: CONTRACT.md §11.1, §16.9, §16.10.
 
-    apis         the table of formats; finds a request's format and reads it
-    batches      reads batches, whose answers are lines of a later answer
+    apis         the table of formats; finds a request's format and reads it; reads batches
     spelling     encodes an answer that no server sent
     parts/       parts that the readers of all formats share
     chat/        OpenAI chat completions

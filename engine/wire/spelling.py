@@ -10,9 +10,9 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Asked, Framing
+from refold.engine.wire.parts.format import SERVER_ERROR, SpelledEvent, json_of, refused_as_openai
 from refold.engine.wire.parts.framing import FRAMES, frame_of
 from refold.engine.wire.parts.kept_answers import body_of
-from refold.engine.wire.parts.spelled import SERVER_ERROR, SpelledEvent, json_of, refused_as_openai
 
 HTTP_ERROR: Final = re.compile(r"http_([45][0-9]{2})")
 """The code of an answer that failed with a status."""

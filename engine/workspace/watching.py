@@ -16,8 +16,7 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import FolderRefused, GitFailed, NotCanonical
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import Extension
+from refold.engine.events.events import Extension, scope_of
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted, Repository
 from refold.engine.workspace.left_out import below

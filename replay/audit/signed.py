@@ -51,7 +51,7 @@ class SignatureCheck:
         """
         self._trust = trust
         if trust is not None:
-            from refold.engine.signing.openssh import lines_of  # noqa: PLC0415 - few ask
+            from refold.engine.signing.signature import lines_of  # noqa: PLC0415 - few ask
 
             list(lines_of(trust))  # a wrong file is named though nothing is signed
         self._found: LogSignature | None = None
@@ -109,7 +109,7 @@ class SignatureCheck:
         if self._trust is None or self._found is None:
             what = f"signed{part} by {found.key}; --trust FILE names the owner of the key"
             return attrs.evolve(found, what=what)
-        from refold.engine.signing.openssh import signer_of  # noqa: PLC0415 - few ask
+        from refold.engine.signing.signature import signer_of  # noqa: PLC0415 - few ask
 
         time = _time(self._last)
         message = self._found.statement.encoded()

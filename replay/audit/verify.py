@@ -18,9 +18,8 @@ import attrs
 from refold.engine import errors
 from refold.engine.encoding.canonical import Json, loads
 from refold.engine.encoding.document import Document
-from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
-from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted
+from refold.engine.events.events import FOLDER, SALVAGED, Extension, Recorded, RunStarted, key_in
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log import names
 from refold.engine.log.beside import broken_packs

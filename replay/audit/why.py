@@ -27,8 +27,15 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import EntryMissing, FolderRefused, LogDamaged, LogError, LogMissing
-from refold.engine.events.call_key import scope_above, scope_of
-from refold.engine.events.events import COMPLETES, FOLDER, FROM_WORLD, REQUEST_KINDS, UNSEEN
+from refold.engine.events.events import (
+    COMPLETES,
+    FOLDER,
+    FROM_WORLD,
+    REQUEST_KINDS,
+    UNSEEN,
+    scope_above,
+    scope_of,
+)
 from refold.engine.log.descriptors import holding
 from refold.engine.log.names import check_seq, child_path, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
-from refold.engine.events.call_key import parts_of
-from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS, parts_of
 from refold.engine.log.blobs import BlobBroken, is_marked, resolved
 from refold.engine.log.reader import Entry, open_log
 from refold.replay.compare.measured import Declared

@@ -18,8 +18,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, encode_sorted, loads, unescaped
 from refold.engine.errors import LogMissing
-from refold.engine.events.call_key import in_order
-from refold.engine.events.events import MEASURED
+from refold.engine.events.events import MEASURED, in_order
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import lines
 from refold.engine.log.line import LINE_MAX

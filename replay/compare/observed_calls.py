@@ -18,7 +18,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.log.reader import scan
 from refold.engine.observed.binding import FOLDERS, NOTED
 from refold.engine.observed.volatile import VolatileRules

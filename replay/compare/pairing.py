@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import attrs
 
-from refold.engine.events.call_key import in_order
+from refold.engine.events.events import in_order
 from refold.replay.compare.calls import Call, Calls, RunCalls
 from refold.replay.difference.align import Key, Pair, align
 from refold.replay.difference.pointer_diff import Difference, differences, shared_ends

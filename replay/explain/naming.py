@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.replay.explain.divergence import Category
 from refold.replay.explain.run_on import Explorer
 from refold.replay.explain.scopes import AlignmentStep, aligned_scopes

@@ -17,8 +17,8 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
+from refold.engine.events.events import scope_of
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.pending import Pending

@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeVar
 
 import attrs
 
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.replay.difference.align import GAP, align, cheapest, cost
 from refold.replay.index.asked_items import Item
 

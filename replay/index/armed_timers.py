@@ -14,8 +14,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import TimerFired
+from refold.engine.events.events import TimerFired, scope_of
 from refold.engine.loop.loop import Timer
 
 _KEPT: Final = 64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode_key
-from refold.engine.events.call_key import parts_of, scope_of
+from refold.engine.events.events import parts_of, scope_of
 from refold.replay.difference.pointer_diff import shown
 
 if TYPE_CHECKING:  # who only reads logs loads no loop

@@ -18,8 +18,8 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.secret import MEMBER
 from refold.engine.errors import LogUnsealed
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import unstructure
+from refold.engine.events.events import scope_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log.damage import without_lines

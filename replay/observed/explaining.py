@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import text_of_json
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.divergence import Category, Divergence

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.binding import Bindings, IgnoredValue
-from refold.engine.observed.order import LINES, ORDER, SET, in_order
-from refold.engine.observed.volatile import VolatileRules
+from refold.engine.observed.volatile import LINES, ORDER, SET, VolatileRules, in_order
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored, without_volatile
 from refold.replay.difference.pointer_diff import Difference, differences, reordered, shown

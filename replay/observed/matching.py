@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import text_of_json
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.engine.observed.binding import Bindings, Joined
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from refold.engine.encoding.canonical import Json, encode
-from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.events.events import number_of, scope_of
 from refold.engine.observed.binding import Bindings
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.index.asked_items import inside

@@ -16,8 +16,8 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.encoding.patterns import GLOB_MAX
 from refold.engine.errors import EventMalformed, LogUnsupported, UsageError
 from refold.engine.events import events
-from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
+from refold.engine.events.events import number_of, scope_of
 from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data

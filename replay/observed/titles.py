@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import text_of_json
-from refold.engine.events.call_key import scope_above
+from refold.engine.events.events import scope_above
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import METHOD, PLACE, Asked
 from refold.replay.index.guarantee import MAIN

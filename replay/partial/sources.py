@@ -20,7 +20,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events import events
-from refold.engine.events.call_key import key_in
+from refold.engine.events.events import key_in
 from refold.engine.events.outcome import Outcome
 from refold.engine.log.names import child_path, children
 from refold.engine.log.reader import Entry, read_entries

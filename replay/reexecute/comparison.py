@@ -15,8 +15,7 @@ import attrs
 
 from refold.engine import errors
 from refold.engine.encoding.canonical import Json, encode
-from refold.engine.events.call_key import parts_of, scope_of
-from refold.engine.events.events import RunFinished
+from refold.engine.events.events import RunFinished, parts_of, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import faces_of

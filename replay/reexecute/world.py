@@ -62,8 +62,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.ports.programs import load_program, names_shipped, program_needed
-from refold.engine.state.folding import Fold
-from refold.engine.state.rules import tool_served
+from refold.engine.state.folding import Fold, tool_served
 from refold.replay.difference.excuses import Excuses
 from refold.replay.difference.pointer_diff import same
 from refold.replay.explain.run_on import Explorer, Mismatch

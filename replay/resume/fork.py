@@ -22,8 +22,14 @@ import attrs
 from refold.engine import errors
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import members_to_json
-from refold.engine.events.call_key import key_in, run_and_call
-from refold.engine.events.events import ChildFinished, InputAsked, ToolCalled, ValueDrawn
+from refold.engine.events.events import (
+    ChildFinished,
+    InputAsked,
+    ToolCalled,
+    ValueDrawn,
+    key_in,
+    run_and_call,
+)
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log import names

@@ -16,8 +16,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.strict import nearest
 from refold.engine.errors import EntryMissing, ForkRefused, UsageError
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import ModelAnswered
+from refold.engine.events.events import ModelAnswered, scope_of
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.apis import reader_of_part
 from refold.engine.wire.parts.kept_answers import body_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.errors import NothingToResume
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.observed.observer import RequestUnderway
 from refold.engine.observed.openers import is_answer
 from refold.engine.observed.profile import Profile

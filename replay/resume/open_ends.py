@@ -16,9 +16,9 @@ import attrs
 from refold.engine.children.tree_digest import tree_digest_of
 from refold.engine.encoding.document import Document
 from refold.engine.events import events
-from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import key_in
 from refold.engine.log.damage import without_lines
 from refold.engine.log.names import child_path, log_path
 from refold.engine.log.reader import Entry, read_entries, scan

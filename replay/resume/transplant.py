@@ -12,8 +12,8 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.events import events
-from refold.engine.events.call_key import key_in
 from refold.engine.events.codec import structure
+from refold.engine.events.events import key_in
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries

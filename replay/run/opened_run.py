@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.errors import UsageError
-from refold.engine.events.call_key import key_in
+from refold.engine.events.events import key_in
 from refold.engine.events.outcome import Usage
 from refold.engine.log.names import log_path
 from refold.engine.models.prices import Prices

@@ -13,7 +13,7 @@ import attrs
 
 from refold.engine.errors import LogMissing
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_above, scope_of
+from refold.engine.events.events import scope_above, scope_of
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log.names import child_path

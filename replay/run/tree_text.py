@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import in_order
+from refold.engine.events.events import in_order
 from refold.replay.difference.volatile import SPENT, unplaced
 from refold.replay.run.amounts import failures
 from refold.replay.run.run_node import UNFINISHED, RunNode

@@ -15,8 +15,7 @@ import attrs
 
 from refold.engine.encoding.canonical import text_of_json
 from refold.engine.encoding.document import Document
-from refold.engine.events.call_key import scope_of, with_above
-from refold.engine.events.events import COMPLETES, MESSAGES
+from refold.engine.events.events import COMPLETES, MESSAGES, scope_of, with_above
 from refold.engine.log.reader import Entry
 from refold.replay.difference.pointer_diff import same, shared_ends
 from refold.replay.index.asked_items import is_asked, named

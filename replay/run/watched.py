@@ -20,14 +20,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.errors import EventMalformed, FolderRefused
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import MESSAGES
+from refold.engine.events.events import MESSAGES, scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.observed.binding import FOLDERS
-from refold.engine.observed.delegations import delegated
-from refold.engine.observed.links import Links
+from refold.engine.observed.links import Links, delegated
 from refold.engine.observed.observer import CONVERSATION, TOOLS, is_end
 from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.encoding.canonical import Json, encode, encode_key
-from refold.engine.events.call_key import in_order, scope_of
+from refold.engine.events.events import in_order, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest

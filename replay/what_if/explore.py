@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.loop.loop import Task
 from refold.engine.ports.programs import program_name

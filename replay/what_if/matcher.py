@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from refold.engine.events.call_key import number_of, scope_of
-from refold.engine.events.events import ClockRead, ValueDrawn
+from refold.engine.events.events import ClockRead, ValueDrawn, number_of, scope_of
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import AskedCall, Book
 

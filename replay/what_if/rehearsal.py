@@ -23,7 +23,7 @@ import attrs
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import Diverged, OutsideLoop, SessionNeeded, UsageError
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.kernel import Kernel

@@ -16,8 +16,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError, UsageError
-from refold.engine.events.call_key import in_order
-from refold.engine.events.events import ChildFinished, Event, ToolReturned
+from refold.engine.events.events import ChildFinished, Event, ToolReturned, in_order
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import program_name

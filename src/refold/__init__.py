@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         Outcome as Outcome,
         Report as Report,
     )
-    from refold.engine.ports.delegation import Delegation as Delegation
+    from refold.engine.ports.ports import Delegation as Delegation
     from refold.engine.ports.ports import (
         Question as Question,
     )

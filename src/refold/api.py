@@ -49,7 +49,7 @@ from refold.engine.secrets.redaction import Redaction
 from refold.options import Tools, checked, shown
 
 if TYPE_CHECKING:
-    from refold.engine.signing.openssh import SigningKey
+    from refold.engine.signing.signature import SigningKey
     from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.partial.rerun import Again
 
@@ -112,7 +112,7 @@ def record(
         labels: Texts by name, such as `{"order": "A-117"}`, by which `refold ls --text` finds the
             run.  They are not compared, and no digest includes them.
         sign: The file of an unencrypted OpenSSH private key that signs the log at the end of the
-            run (§5.5).  Needs the extra `sign`.
+            run (§5.5).  Needs `ssh-keygen`.
         check: Whether to replay the run immediately, in this process and in new ones with a
             different hash seed, time zone and working directory.  `warnings` then lists code that
             reads outside `run`.  If the variable `REFOLD_CHECK` is 1, every run is checked, and
@@ -143,7 +143,7 @@ def record(
 def _signing_key(path: "LogPath | None") -> "SigningKey | None":
     if path is None:
         return None
-    from refold.engine.signing.openssh import SigningKey  # noqa: PLC0415 - few runs are signed
+    from refold.engine.signing.signature import SigningKey  # noqa: PLC0415 - few runs are signed
 
     return SigningKey(Path(path))
 

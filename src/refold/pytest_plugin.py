@@ -310,7 +310,9 @@ def refold_command(request: pytest.FixtureRequest) -> "RefoldCommand":
     Raises:
         ExtraMissing: the proxy's packages are not installed.
     """
-    with _of_extra():
+    from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is used
+
+    with ExtraMissing.of("proxy"):
         from refold.testing.refold_command import PART, RefoldCommand  # noqa: PLC0415 - the extra
     session = request.config.stash.get(_SESSION, None)
     command = RefoldCommand(_settings(request, PART), session)
@@ -334,7 +336,9 @@ def refold_models(
     Raises:
         ExtraMissing: the proxy's packages are not installed.
     """
-    with _of_extra():
+    from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is used
+
+    with ExtraMissing.of("proxy"):
         from refold.testing.refold_models import PART, RefoldModels  # noqa: PLC0415 - the extra
     settings = _settings(request, PART)
     models = RefoldModels(
@@ -349,23 +353,6 @@ def refold_models(
         yield models
     finally:  # of a test that did not come to its end: others are over by now
         models.give_up(is_kept=False)
-
-
-@contextlib.contextmanager
-def _of_extra() -> Iterator[None]:
-    """Import what needs the extra in this block.
-
-    Raises:
-        ExtraMissing: it is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (missing := error.name or "").startswith("refold"):
-            raise
-        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
-
-        raise ExtraMissing(missing, "proxy") from None
 
 
 def _settings(request: pytest.FixtureRequest, part: str = "") -> "Settings":

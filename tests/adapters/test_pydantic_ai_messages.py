@@ -18,7 +18,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from refold.adapters.pydantic_ai_messages import (
+from refold.adapters.pydantic_ai import (
     neutral_messages,
     neutral_parameters,
     neutral_tools,

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai import BinaryContent, ImageUrl, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
-from refold.adapters.pydantic_ai_results import called, dumped, loaded, plain_arguments, raised_back
+from refold.adapters.pydantic_ai import called, dumped, loaded, plain_arguments, raised_back
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ToolError
 from tests.support.loops import for_each

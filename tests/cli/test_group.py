@@ -145,3 +145,10 @@ def test_no_command_has_more_than_twenty_options_and_no_pair_of_groups() -> None
         assert apart <= {OfPrograms, OfCommands}
         assert not apart or isinstance(command, WithCommand), name
     assert {name: count for name, count in counts.items() if count > 20} == {}
+
+
+def test_lines_of_a_help_page_are_kept_from_its_first_title_on(invoke: Invoke) -> None:
+    shown = invoke("doctor", "--help").stdout
+
+    assert "\n\n  Examples:\n    refold doctor -- python agent.py\n    refold doctor -- " in shown
+    assert shown.endswith("\n\n  Exit code: 0 a model request arrived · 1 none arrived.\n")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from refold.engine.encoding import digest
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 from tests.support import fault_programs

@@ -30,7 +30,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.secrets.redaction import REDACTED, Redaction, without_hidden
-from refold.engine.state.rules import RULES
+from refold.engine.state.folding import RULES
 from refold.replay.index.asked_items import is_asked
 from tests.support.each_kind import example
 from tests.support.loops import for_each

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from refold.cli.group import refold
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
 

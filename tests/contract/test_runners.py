@@ -24,8 +24,7 @@ from refold.engine.events.outcome import STATUSES, Outcome
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ChildRunner, Policy, Reference, Tool
+from refold.engine.ports.ports import ChildRunner, Delegation, Policy, Reference, Tool
 from refold.engine.program.run import Run
 from refold.engine.runners import in_subprocess
 from refold.engine.runners.recorded import Recording
@@ -470,7 +469,7 @@ def test_what_no_other_process_can_import_is_refused_at_the_start(
 
 _PARENT = """
 import sys
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.runners.recording import record
 

@@ -17,7 +17,7 @@ import pytest
 
 import refold
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.loops import for_each

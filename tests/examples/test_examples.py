@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from refold.cli.group import refold
 from refold.replay.audit.verify import verify
 from refold.replay.run.opened_run import delegation_tree
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_files import AgentLoader
 from refold.tools.contract.policy import POLICIES
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 from atif import Trajectory
 
 from refold.engine.log.names import parent_of
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.exports.atif import trajectory

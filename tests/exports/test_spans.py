@@ -8,8 +8,7 @@ import attrs
 import pytest
 
 import refold
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS, scope_of
 from refold.engine.events.outcome import Outcome, failed
 from refold.engine.log.names import parent_of
 from refold.engine.log.reader import read_entries

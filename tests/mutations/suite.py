@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import UNDIGESTED
+from refold.engine.events.events import UNDIGESTED, scope_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock

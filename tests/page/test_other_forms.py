@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.log.reader import read_entries
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record

@@ -15,7 +15,7 @@ from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.errors import ToolError
 from refold.engine.log.lock import lock
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.page.document import page

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from refold import drift, fork, why
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import Diverged
-from refold.engine.events.call_key import key_in, run_and_call
 from refold.engine.events.events import (
     COMPLETES,
     ChildFinished,
@@ -33,6 +32,8 @@ from refold.engine.events.events import (
     RunStarted,
     ToolReturned,
     ValueDrawn,
+    key_in,
+    run_and_call,
 )
 from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry, read_entries

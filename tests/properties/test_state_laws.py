@@ -17,7 +17,7 @@ from refold.engine.events import events
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.kernel.decide import RequestChild, decide, granted
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.state.digests import state_digest, state_json
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState

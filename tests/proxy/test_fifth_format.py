@@ -13,11 +13,10 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Asked, asked_with
-from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
+from refold.engine.wire.parts.format import AskedPaths, Route, SpelledEvent, WireFormat, answer_text
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.reading import Said, Speaker
 from refold.engine.wire.parts.series import Lists, Series
-from refold.engine.wire.parts.spelled import SpelledEvent, answer_text
 from refold.engine.wire.spelling import spelled
 from refold.proxy.http.routes import environment_of, routes_of
 from tests.support.proxied import RawServer, answering, data_of, kinds, recorded, replayed, said

@@ -12,8 +12,7 @@ from typing import Any
 import attrs
 
 from refold.engine.events.outcome import Artifact, Report
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CallContext, Reference
+from refold.engine.ports.ports import CallContext, Delegation, Reference
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.session import Session
 from refold.tools.contract.tool_types import tool

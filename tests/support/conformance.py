@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify

@@ -13,7 +13,7 @@ from refold.engine.errors import RunEnded
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Report
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record

@@ -8,8 +8,7 @@ from typing import Any
 
 from refold.engine.events.outcome import Outcome
 from refold.engine.models import FunctionModel, ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelRequest, Reference
+from refold.engine.ports.ports import Delegation, ModelRequest, Reference
 from refold.engine.program.run import Run
 from refold.tools.contract.tool_types import tool
 

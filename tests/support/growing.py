@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.log.lock import lock
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.tools.contract.tool_types import tool
 

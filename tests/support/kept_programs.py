@@ -9,8 +9,7 @@ from typing import Any
 import refold
 from refold.engine.models import ScriptedModel
 from refold.engine.program.agent import agent
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.agent_files import AgentDef, agent_prompts
 from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 from refold.engine.errors import ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.models.scripted import FunctionModel, Reply
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelRequest
+from refold.engine.ports.ports import Delegation, ModelRequest
 from refold.engine.program.run import Run
 from refold.tools.contract.tool_types import tool
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Program
+from refold.engine.ports.ports import Delegation, Program
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record

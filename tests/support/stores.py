@@ -10,7 +10,7 @@ import pytest
 
 from refold.engine.errors import RefoldError
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.store.pull import pull

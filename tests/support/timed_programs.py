@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 
 from refold import Run, tool
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from refold.engine.errors import ToolError
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.tools.contract import tool_types
 

@@ -20,7 +20,7 @@ import attrs
 
 from refold.engine.errors import ToolError
 from refold.engine.loop.loop import Scope
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recorded import Recording
 from refold.replay.reexecute.reexecute import replay_tree

@@ -25,7 +25,7 @@ from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.parameters import texts, tool_names
 from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ToolError, UsageError
-from refold.engine.ports.delegation import Children
+from refold.engine.ports.ports import Children
 from refold.engine.program.agent import REFUSED, caller
 from refold.engine.program.run import Run
 from refold.tools.contract.options import ChildOptions

@@ -25,11 +25,12 @@ from refold.tools.agents.agent_files import (
     PLANNING_TOOLS,
     SHIPPED_TOOLS,
     AgentDef,
+    AgentLoader,
     agent_input,
+    agent_prompts,
+    folder_for,
     load_agent,
 )
-from refold.tools.agents.agent_loader import AgentLoader, folder_for
-from refold.tools.agents.agent_prompts import agent_prompts
 from refold.tools.agents.plans import planning_tools, register_plans
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
 from refold.tools.configuration.config import Config

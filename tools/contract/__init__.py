@@ -4,9 +4,8 @@ Input: an annotated function. Output: a tool, whose arguments and results `engin
 reads without coercion, so that a log preserves them. Imports only `refold.engine`.  Rules:
 CONTRACT.md §10.1 to §10.4.
 
-    tool_types    `tool`, `FunctionTool`, `DelegationTool`
+    tool_types    `tool`, `FunctionTool`, `DelegationTool`; how another process finds a function
     signature     a tool's parameters from a function's signature and docstring
-    references    references by which another process finds a tool's function
     registry      the tools that a run may call
     policy        the table of the shipped delegation tools
     options       the options that all delegation tools have

@@ -16,8 +16,7 @@ from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.parameters import tool_names
 from refold.engine.errors import LimitRefused, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
-from refold.engine.ports.delegation import Children, Delegation
-from refold.engine.ports.ports import Policy, Program, Reference, Tool
+from refold.engine.ports.ports import Children, Delegation, Policy, Program, Reference, Tool
 from refold.engine.ports.programs import found_program, load, reference_of
 from refold.engine.program.agent import caller
 from refold.engine.program.run import memory_of

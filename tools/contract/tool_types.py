@@ -2,8 +2,9 @@
 
 `tool` and `as_tool` make leaf tools of functions; `DelegationTool` is program code that starts
 children.  Both are `engine.ports.ports.Tool`.  Nothing registers on import: tools are passed, by
-value, to their callers. `tools.contract.signature` reads signatures and `tools.contract.references`
-makes references.  Rules: CONTRACT.md §10.
+value, to their callers. `tools.contract.signature` reads signatures. A reference names only what
+can be found: the name is looked up here and now, so that it never leads to something else; loading
+one is `engine.ports.programs`.  Rules: CONTRACT.md §10.
 """
 
 import copy
@@ -14,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -32,19 +34,35 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import LimitRefused, ToolRefused
+from refold.engine.errors import LimitRefused, ProgramNotFound, ToolRefused
 from refold.engine.events.events import EffectClass
 from refold.engine.events.outcome import T
-from refold.engine.ports.delegation import Children
 from refold.engine.ports.executed import count_tool
-from refold.engine.ports.ports import CallContext, Reference, Tool
-from refold.engine.ports.programs import load
+from refold.engine.ports.ports import CallContext, Children, Reference, Tool
+from refold.engine.ports.programs import load, reference_of
 from refold.engine.values import Value
-from refold.tools.contract.references import place_of
 from refold.tools.contract.signature import parameters_of, result_of, summary_of, unwrapped
 
 if TYPE_CHECKING:
     from refold.engine.ports.ports import Awaited, Reports
+
+
+def place_of(function: Callable[..., Any]) -> tuple[Reference, Any] | None:
+    """Return the reference to `function`, and the object at that place: perhaps a tool.
+
+    `None` if an import cannot reach it: closures, lambdas, bound methods, partials.
+    """
+    if isinstance(function, partial) or getattr(function, "__self__", None) is not None:
+        return None
+    try:
+        reference = reference_of(function)
+    except ProgramNotFound:
+        return None
+    found: Any = sys.modules.get(function.__module__)
+    for part in reference.name.split("."):
+        found = getattr(found, part, None)
+    return reference, found
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

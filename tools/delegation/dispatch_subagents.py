@@ -24,7 +24,7 @@ from refold.engine.errors import (
     ToolValidationError,
 )
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Children
+from refold.engine.ports.ports import Children
 from refold.engine.session.bus import EventBus
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import (

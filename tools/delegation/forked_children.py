@@ -15,8 +15,7 @@ from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ProgramNotFound, ToolValidationError, UsageError
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.kernel.kernel import is_async
-from refold.engine.ports.delegation import Children
-from refold.engine.ports.ports import Program, Reference
+from refold.engine.ports.ports import Children, Program, Reference
 from refold.engine.ports.programs import load_program, program_name, reference_of
 from refold.engine.session.session import Session
 from refold.tools.agents.plans import Plan

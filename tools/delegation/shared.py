@@ -22,8 +22,7 @@ from refold.engine.encoding.strict import nearest
 from refold.engine.errors import ToolError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Delegation, Tool
 from refold.engine.program.agent import YIELDS
 from refold.engine.program.run import PlainRun, Run, asynchronous_face, waited
 from refold.tools.agents.plans import NOT_BLANK

@@ -15,9 +15,7 @@ from refold.engine.encoding.strict import nearest
 from refold.engine.errors import InvalidDefError, OptionRefused, ToolUnknown
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.agent_files import AgentDef, AgentLoader, agent_prompts
 from refold.tools.agents.plans import planning_tools
 from refold.tools.agents.profiles import SpawnProfile
 from refold.tools.agents.prompts import PromptRegistry

@@ -23,8 +23,7 @@ from refold.engine.encoding.strict import suggestion
 from refold.engine.errors import ToolError, UsageError
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Delegation, Reference
 from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run, memory_of
 from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgentFactory

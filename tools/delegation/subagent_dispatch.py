@@ -23,11 +23,10 @@ import attrs
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.kernel.pending import Child
-from refold.engine.ports.delegation import Children
+from refold.engine.ports.ports import Children
 from refold.engine.program.agent import REFUSED
 from refold.engine.program.run import Run, memory_of
-from refold.tools.agents.agent_files import NAMEABLE_TOOLS, AgentDef
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_files import NAMEABLE_TOOLS, AgentDef, AgentLoader
 from refold.tools.contract.options import ChildOptions, may_delegate
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import (

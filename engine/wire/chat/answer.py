@@ -11,9 +11,8 @@ import attrs
 from refold.engine.wire.chat.request import message_of
 from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.gathered import Budget, Gathered
-from refold.engine.wire.parts.notation import object_in
+from refold.engine.wire.parts.notation import object_in, text_of
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
-from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
     input=("prompt_tokens",),

@@ -18,11 +18,11 @@ from refold.engine.wire.parts.notation import (
     is_nonblank,
     is_text,
     plain_json,
+    text_of,
     text_of_content,
     with_original,
 )
 from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
-from refold.engine.wire.parts.texts import text_of
 
 API: Final = "chat"
 

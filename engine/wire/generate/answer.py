@@ -10,9 +10,8 @@ from typing import Any, Final
 from refold.engine.wire.generate.request import answer_of
 from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.exchange import Asked, ServedCall
-from refold.engine.wire.parts.notation import held, json_text
+from refold.engine.wire.parts.notation import held, json_text, text_of
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
-from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
     input=("promptTokenCount", "toolUsePromptTokenCount"),

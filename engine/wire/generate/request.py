@@ -12,9 +12,8 @@ from collections import Counter
 from typing import Any, Final
 
 from refold.engine.wire.parts.exchange import Asked, asked_with
-from refold.engine.wire.parts.notation import call_of, json_text, with_original
+from refold.engine.wire.parts.notation import call_of, json_text, text_of, with_original
 from refold.engine.wire.parts.series import NO_LISTS, Lists, Series
-from refold.engine.wire.parts.texts import text_of
 
 API: Final = "generate"
 

@@ -12,9 +12,8 @@ from refold.engine.wire.messages.request import answer_of
 from refold.engine.wire.parts.counts import Counts, later
 from refold.engine.wire.parts.exchange import ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
-from refold.engine.wire.parts.notation import json_text, object_in
+from refold.engine.wire.parts.notation import json_text, object_in, text_of
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
-from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
     input=("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),

@@ -17,11 +17,11 @@ from refold.engine.wire.parts.notation import (
     folded,
     is_just,
     is_text,
+    text_of,
     text_of_content,
     with_original,
 )
 from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
-from refold.engine.wire.parts.texts import text_of
 
 API: Final = "messages"
 

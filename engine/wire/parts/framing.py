@@ -17,9 +17,8 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.wire.parts.notation import object_in
+from refold.engine.wire.parts.notation import object_in, text_of
 from refold.engine.wire.parts.sse import EVENT_BYTES_MAX, ServerEvent
-from refold.engine.wire.parts.texts import text_of
 
 FRAMES: Final = "application/vnd.amazon.eventstream"
 """The content type of Bedrock's streams."""

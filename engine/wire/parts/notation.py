@@ -2,12 +2,13 @@
 
 Shared by the readers of the interfaces (`wire.chat.request`, `.responses`, `.messages`). A log
 cannot store every JSON value exactly (CONTRACT.md §3.5). Others become `{"$json": its text}`, so
-that two different requests stay different. Never raises unless documented. Pure. Rules: CONTRACT.md
-§16.9.
+that two different requests stay different. Nothing that a server sends is trusted to be text. Never
+raises unless documented. Pure. Rules: CONTRACT.md §16.9.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
@@ -16,7 +17,27 @@ import attrs
 import orjson
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.wire.parts.texts import text_of
+
+_MESSAGE_CHARS: Final = 300
+_SECRET: Final = re.compile(r"(?i)\bsk-[\w*.-]{6,}|\bbearer\s+[\w*.+/=-]{12,}")
+
+
+def text_of(value: Json) -> str:
+    """Return text that a log can hold: half a surrogate pair becomes U+FFFD; not text is empty."""
+    if not isinstance(value, str):
+        return ""
+    if value.isascii():
+        return value
+    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def short(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return `text` on one line, bounded, with keys blotted out."""
+    for secret in secrets:
+        text = text.replace(secret, "…")
+    text = " ".join(_SECRET.sub("…", text).split())
+    return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
+
 
 AS_TEXT: Final = "$json"
 """The only member of an object that represents a value as JSON text."""

@@ -16,9 +16,8 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.framing import ArrayParser, FrameParser
 from refold.engine.wire.parts.gathered import Budget, Text
-from refold.engine.wire.parts.notation import json_text, object_in
+from refold.engine.wire.parts.notation import json_text, object_in, short, text_of
 from refold.engine.wire.parts.sse import EventParser
-from refold.engine.wire.parts.texts import short, text_of
 
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""

@@ -11,9 +11,8 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import LATER, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
-from refold.engine.wire.parts.notation import call_of
+from refold.engine.wire.parts.notation import call_of, text_of
 from refold.engine.wire.parts.reading import Said, Speaker, objects, words_in
-from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses.request import answer_of
 
 COUNTS: Final = Counts(

@@ -5,12 +5,9 @@ frameworks are plain asyncio and run on the kernel's loop as they are.  Imports 
 nothing of `refold` imports an adapter.  Each needs the extra of its name.  To add one: its
 module, and its name below.  Rules: CONTRACT.md §17.
 
-    foreign                                 what the adapters share
-    pydantic_ai, openai_agents              the adapters
-    pydantic_ai_messages,                   a framework's messages to neutral ones and back
-      openai_agents_items
-    pydantic_ai_results                     what tools gave
-    openai_agents_stream                    a stream made of an answer
+    foreign                      what the adapters share
+    pydantic_ai, openai_agents   the adapters, with messages, results and streams in neutral form
+    openai_agents_items          the items of OpenAI's responses, likewise
 """
 
 from refold.engine.loop.frameworks import ADAPTERS

@@ -29,7 +29,7 @@ from refold.engine.errors import ModelError
 from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ToolDefinition
-from refold.engine.wire.parts.texts import short
+from refold.engine.wire.parts.notation import short
 
 PROVIDER: Final = "openai_agents"
 """The name under which messages and parameters hold parts without a neutral form."""

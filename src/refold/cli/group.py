@@ -9,7 +9,9 @@ CONTRACT.md §14.
 import codecs
 import contextlib
 import gc
+import inspect
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -93,6 +95,7 @@ class Commands(click.Group):
 
             require_posix(f"refold {cmd_name}")
         found: click.Command = import_module(_MODULES[cmd_name]).command
+        _keep_lines(found)
         if not gc.isenabled():  # then this process is the command's own
             gc.freeze()
             gc.enable()
@@ -145,6 +148,20 @@ class Commands(click.Group):
 
             code = report_error(error)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+_AS_WRITTEN: Final = "\b\n"
+"""What click reads as: do not fill this paragraph."""
+_TITLE: Final = re.compile(r"^[A-Z][\w ]*:$", re.MULTILINE)
+
+
+def _keep_lines(command: click.Command) -> None:
+    """Move a docstring from its first title on, `Examples:`, below the options, line by line."""
+    text = inspect.cleandoc(command.help or "")
+    if title := _TITLE.search(text):
+        blocks = text[title.start() :].split("\n\n")
+        command.help = text[: title.start()].rstrip()
+        command.epilog = "\n\n".join(f"{_AS_WRITTEN}{block}" for block in blocks)
 
 
 @click.command("help", add_help_option=False)

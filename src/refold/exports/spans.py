@@ -15,8 +15,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import scope_above, scope_of, with_above
-from refold.engine.events.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS, scope_above, scope_of, with_above
 from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
 from refold.engine.observed.observer import TOOLS

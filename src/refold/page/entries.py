@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import LogError
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.log.blobs import is_marked
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.times import LogTimes

@@ -4,7 +4,7 @@
     answer_call    id, text, is_error: what a model would read
 
 Both are leaf tools of the server, so a log holds what the client asked and got, and a replay needs
-no client.  The server is `refold.cli.commands.more.mcp_delegate`.  Rules: CONTRACT.md §14.21.
+no client.  The server is `refold.cli.commands.more.mcp`.  Rules: CONTRACT.md §14.21.
 """
 
 import asyncio

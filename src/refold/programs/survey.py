@@ -25,8 +25,7 @@ from refold.engine.encoding.canonical import Json, encode
 from refold.engine.errors import RunEnded, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Outcome, Report
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference, Tool
+from refold.engine.ports.ports import Delegation, Reference, Tool
 from refold.engine.program.run import Run
 from refold.tools.contract.tool_types import FunctionTool
 from refold.tools.files.file_tools import FileListing, file_tools

@@ -12,8 +12,8 @@ Rules: CONTRACT.md §16.
     recorded_here      the runs that were recorded on this machine
     sessions           a command recorded, replayed or forked, from start to report
     bookends           the first and the last entry of such a log
-    command, signals   the command: its environment, output and end; signals to it
-    folded             its tracebacks over refused requests, as one line
+    command, signals   the command: its environment, output and end, with tracebacks over refused
+                       requests as one line; signals to it
 
     profiles
 """

@@ -2,7 +2,9 @@
 
 The command has this process's standard input and error, and is in its process group. Its standard
 output passes through, and its beginning is kept; if standard output is a terminal, the command gets
-one, too. Which signals it is sent is `proxy.signals`'s. Rules: CONTRACT.md §16.2.
+one, too. In a replay, a Python traceback over a refused request is folded into one line, for the
+report shows the difference. Which signals it is sent is `proxy.signals`'s. Rules: CONTRACT.md
+§16.2.
 """
 
 import contextlib
@@ -23,8 +25,8 @@ import attrs
 
 from refold.engine.errors import UsageError
 from refold.engine.process.bounds import BY_SIGNAL
-from refold.proxy.folded import FoldedTracebacks
 from refold.proxy.signals import Signals, waited
+from refold.replay.observed.explaining import REFUSAL
 
 KEPT_BYTES: Final = 1024 * 1024
 """Of standard output."""
@@ -330,3 +332,57 @@ def _passed_on(stream: TextIO, content: bytes) -> None:
             room = select.poll()
             room.register(descriptor, select.POLLOUT)
             room.poll()
+
+
+_BEGINS: Final = b"Traceback (most recent call last):"
+_CONTINUES: Final = (
+    b" ", b"\n", b"\r\n", b"Traceback ", b"During handling of the above", b"The above exception",
+)  # fmt: skip
+"""Beginnings of lines between two exceptions of one traceback."""
+
+
+class FoldedTracebacks:
+    """Passes bytes on, by lines; a traceback is held until its end shows its subject."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._line = b""
+        self._held = list[bytes]()
+
+    def __call__(self, content: bytes) -> None:
+        """Take some output."""
+        *lines, self._line = (self._line + content).split(b"\n")
+        for line in lines:
+            self._take(line + b"\n")
+        if self._line and not self._held and not _BEGINS.startswith(self._line[: len(_BEGINS)]):
+            self._write(self._line)  # a prompt, or the progress of something
+            self._line = b""
+
+    def close(self) -> None:
+        """Pass on what is held: nothing follows."""
+        if self._held and self._line:
+            self._held.append(self._line)
+        elif self._line:
+            self._write(self._line)
+        self._line = b""
+        self._flush()
+
+    def _take(self, line: bytes) -> None:
+        if self._held and not line.startswith(_CONTINUES):
+            last = next(each for each in reversed(self._held) if each.strip())
+            if not last.startswith((b" ", b"Traceback ", *_CONTINUES[4:])):  # an exception's line
+                self._flush()
+        if self._held or line.startswith(_BEGINS):
+            self._held.append(line)
+        else:
+            self._write(line)
+
+    def _flush(self) -> None:
+        block = b"".join(self._held)
+        if REFUSAL.encode() in block:
+            said = [each for each in self._held if each[:1].strip() and b":" in each]
+            name = said[-1].partition(b":")[0].rpartition(b".")[2]
+            block = b"the command then failed: " + name + b"\n"
+        self._held = []
+        if block:
+            self._write(block)

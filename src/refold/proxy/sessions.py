@@ -8,7 +8,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -331,14 +331,11 @@ def replay_command(
     known, keys = session.profile, session.keys
     only_own, has_input = works_on_folder(command, known), may_have_input()
     unkept: list[str] = []
-    place = placed(
-        record.path, record.folder, command, copying, head=record.head, only_own=only_own,
-        unkept=unkept,
-    )  # fmt: skip
     with ExitStack() as stack:
-        stack.enter_context(session.signals)
-        session.place = stack.enter_context(place)
-        journal = stack.enter_context(session.again(into, record))
+        session.enter(record, copying, stack, only_own=only_own, unkept=unkept)
+        journal = None
+        if into is not None:
+            journal = stack.enter_context(session.log(Path(into), bookends.again_rules(record)))
         desk = Replaying(
             record, session.secrets, on_miss=on_miss, pace=pace, log=journal,
             **session.served(record),
@@ -483,16 +480,10 @@ def fork_command(
     said = profile_of(command, profile) if profile else None
     session = _Session.of_record(record, command, said, upstreams, write=write)
     path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-fork")
-    place = placed(
-        record.path, record.folder, command, copying or Copying(), head=kept.head, only_own=True
-    )
     with ExitStack() as left:
-        left.enter_context(session.signals)
-        session.place = left.enter_context(place)
-        rules_kept = bookends.again_rules(record, model)
-        journal = left.enter_context(
-            session.log(path, rules_kept, kept.origin, record.started.labels)
-        )
+        session.enter(record, copying, left, head=kept.head)
+        told = bookends.again_rules(record, model)
+        journal = left.enter_context(session.log(path, told, kept.origin, record.started.labels))
         folder = session.watched(record, journal, left)
         desk = Replaying(
             record, session.secrets, on_miss="live", log=journal, model=model, reads_again=False,
@@ -551,16 +542,10 @@ def resume_command(
     session = _Session.of_record(record, command, said, upstreams, write=write, timeout=timeout)
     path = Path(into) if into is not None else fresh_path(f"{bookends.program_of(command)}-resume")
     with ExitStack() as stack:
-        stack.enter_context(session.signals)
-        place = placed(
-            record.path, record.folder, command, copying or Copying(), head=record.head,
-            only_own=True,
-        )  # fmt: skip
-        session.place = stack.enter_context(place)
+        session.enter(record, copying, stack)
         told = bookends.resumed_rules(record, session.place.folders)
-        journal = stack.enter_context(
-            session.log(path, told, resumed.origin, record.started.labels)
-        )
+        labels = record.started.labels
+        journal = stack.enter_context(session.log(path, told, resumed.origin, labels))
         folder = session.watched(record, journal, stack)
         desk = Resuming(
             resumed, session.secrets, on_miss=on_miss, log=journal, folder=folder, caps=caps,
@@ -697,6 +682,27 @@ class _Session:
         given = {"write": write, "terminal": terminal, "keys": keys, "listed": listed, **options}
         return cls(command, known, routes, bookends.redaction_in(record), **given)
 
+    def enter(
+        self,
+        record: ObservedRecord,
+        copying: Copying | None,
+        stack: ExitStack,
+        *,
+        head: str = "",
+        only_own: bool = True,
+        unkept: list[str] | None = None,
+    ) -> None:
+        """Take signals, and the place where the command of a record runs again; see `placed`.
+
+        `head` is that of the whole log, if the record is a part of it.
+        """
+        stack.enter_context(self.signals)
+        place = placed(
+            record.path, record.folder, self.command, copying or Copying(),
+            head=head or record.head, only_own=only_own, unkept=unkept,
+        )  # fmt: skip
+        self.place = stack.enter_context(place)
+
     def served(self, record: ObservedRecord) -> dict[str, Any]:
         """Return what a desk that serves a record knows of the command and of here."""
         return {
@@ -757,14 +763,6 @@ class _Session:
         given = bookends.input_of(self.command, self.terminal, self.routes)
         moved = moved_of(self.routes)
         return bookends.new_log(path, given, self.secrets, rules, origin, labels, moved=moved)
-
-    def again(
-        self, into: str | os.PathLike[str] | None, record: ObservedRecord
-    ) -> AbstractContextManager[ObservedLog | None]:
-        """Begin the log of a replay, if one is wanted."""
-        if into is None:
-            return nullcontext()
-        return self.log(Path(into), bookends.again_rules(record))
 
     def run(
         self,

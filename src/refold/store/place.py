@@ -92,10 +92,8 @@ class ObjectStore:
             UsageError: not the URL of a store.
         """
         self.url = stored_run(url).url
-        try:
+        with ExtraMissing.of("store"):
             self._obstore: Any = import_module("obstore")
-        except ModuleNotFoundError:
-            raise ExtraMissing("obstore", "store") from None
         try:
             scheme = self._obstore.parse_scheme(self.url)
         except (self._obstore.exceptions.BaseError, ValueError):

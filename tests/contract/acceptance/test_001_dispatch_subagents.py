@@ -14,8 +14,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Report, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+from refold.engine.ports.ports import Delegation, ModelReply, ModelRequest, Reference
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record

@@ -18,8 +18,7 @@ from refold.engine.ports.ports import Tool
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
-from refold.tools.agents.agent_files import AgentDef, load_agent
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_files import AgentDef, AgentLoader, load_agent
 from refold.tools.contract.registry import Registry
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.saved_sessions import load_session

@@ -13,8 +13,7 @@ from refold.engine.errors import ConfigRefused, ModelError, NotReady, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Model, ModelReply, ModelRequest, Tool
+from refold.engine.ports.ports import Delegation, Model, ModelReply, ModelRequest, Tool
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute

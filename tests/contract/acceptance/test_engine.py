@@ -25,7 +25,7 @@ from refold.engine.log.reader import read_entries, read_events, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
@@ -39,8 +39,7 @@ from refold.replay.difference import volatile
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.testing.snapshot import delegation_text
-from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.agents.agent_prompts import NAMESPACE, agent_prompts
+from refold.tools.agents.agent_files import NAMESPACE, AgentLoader, agent_prompts
 from refold.tools.agents.plans import register_plans
 from refold.tools.agents.profiles import SpawnSettings
 from refold.tools.agents.prompts import context_of

@@ -7,7 +7,7 @@ from refold.engine.events.events import ChildFinished, ChildStarted, LimitHit, M
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Usage
 from refold.engine.kernel.decide import RequestChild, decide, granted
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import Margin, RunState
 from tests.support.loops import for_each

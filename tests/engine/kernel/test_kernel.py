@@ -21,7 +21,7 @@ from refold.engine.kernel import kernel
 from refold.engine.kernel.pending import Child
 from refold.engine.log.reader import read_entries
 from refold.engine.loop import loop
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording import recorder
 from refold.engine.runners.recorded import Recording

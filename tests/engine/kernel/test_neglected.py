@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 import refold
-from refold.engine.kernel.neglected import Neglected
 from refold.engine.kernel.pending import Child
+from refold.engine.kernel.unawaited import Neglected
 from refold.engine.models import FunctionModel, ScriptedModel
 from tests.support.loops import for_each
 

@@ -9,7 +9,7 @@ import pytest
 
 from refold.engine.events.outcome import Outcome, Report
 from refold.engine.kernel.pending import Child, Join, Pending
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session

@@ -13,7 +13,7 @@ import pytest
 
 from refold.engine.errors import OutsideLoop
 from refold.engine.loop import stdlib
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from refold.engine.observed.delegations import delegated
+from refold.engine.observed.links import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import Profile
 from refold.engine.observed.threads import Thread, UnansweredCall, system_of

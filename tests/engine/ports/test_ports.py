@@ -3,7 +3,9 @@
 import threading
 from functools import partial
 
-from refold.engine.ports.ports import CancelSignal
+from refold.engine.encoding.canonical import encode
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import CancelSignal, Delegation, Policy, Reference
 
 
 def test_a_signal_that_was_given_stays_given() -> None:
@@ -79,3 +81,38 @@ def test_each_callback_runs_once_whoever_is_faster() -> None:
             thread.join(60)
 
         assert sorted(called) == [100 * at + n for at in range(3) for n in range(9)]
+
+
+def test_a_log_holds_the_programs_name_and_not_where_it_is() -> None:
+    """The reference is for the runner alone."""
+    asked = Delegation(program=Reference("somewhere.secret", "work"), input={"a": 1})
+
+    data = asked.as_json(program="work", limits=Limits(max_depth=1))
+
+    assert data == {"program": "work", "input": {"a": 1}, "limits": {"max_depth": 1}}
+    assert b"somewhere" not in encode(data)
+
+
+def test_only_what_was_said_is_written() -> None:
+    """Empty words, tools that were not narrowed and a policy by default are left out."""
+    asked = Delegation(
+        program="agent",
+        brief="dig",
+        agent="miner",
+        tool="subagent",
+        tools=("read_file",),
+        policy=Policy(artifact_kinds=("note",), frame_bytes=10),
+    )
+
+    data = asked.as_json(program="agent", limits=Limits())
+
+    assert data == {
+        "program": "agent",
+        "brief": "dig",
+        "agent": "miner",
+        "tool": "subagent",
+        "input": None,
+        "tools": ["read_file"],
+        "limits": {},
+        "policy": {"frame_bytes": 10, "artifact_kinds": ["note"]},
+    }

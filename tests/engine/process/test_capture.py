@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.process.capture import Capture, head_and_tail
+from refold.engine.process.bounded import Capture, head_and_tail
 from tests.support.loops import for_each
 
 

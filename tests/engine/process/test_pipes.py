@@ -3,7 +3,7 @@
 import selectors
 import threading
 
-from refold.engine.process.pipes import Waker
+from refold.engine.process.bounded import Waker
 
 
 def test_a_wake_is_told_once_and_after_the_end_not_at_all() -> None:

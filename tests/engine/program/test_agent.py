@@ -15,8 +15,7 @@ from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelRequest, Tool
+from refold.engine.ports.ports import Delegation, ModelRequest, Tool
 from refold.engine.program.agent import AgentInput, read_input, report_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record

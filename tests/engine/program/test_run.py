@@ -17,8 +17,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ToolDefinition
+from refold.engine.ports.ports import Delegation, ToolDefinition
 from refold.engine.program.run import PlainRun, Run, current_run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record

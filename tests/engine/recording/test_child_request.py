@@ -7,12 +7,10 @@ import pytest
 
 from refold.engine.events.limits import Limits
 from refold.engine.models import ScriptedModel
-from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.effects import RunChild
-from refold.engine.ports.ports import ChildRequest, Identity, Tool
+from refold.engine.ports.ports import ChildRequest, Delegation, Identity, Tool
 from refold.engine.program.run import Run
-from refold.engine.recording.child_request import child_request
-from refold.engine.recording.run_request import RunRequest, by_name
+from refold.engine.recording.run_request import RunRequest, by_name, child_request
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool

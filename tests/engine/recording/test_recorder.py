@@ -29,8 +29,14 @@ from refold.engine.log.writer import SystemDisk
 from refold.engine.loop.loop import frames
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CallContext, CancelSignal, ModelReply, ModelRequest, Tool
+from refold.engine.ports.ports import (
+    CallContext,
+    CancelSignal,
+    Delegation,
+    ModelReply,
+    ModelRequest,
+    Tool,
+)
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import unset_hits

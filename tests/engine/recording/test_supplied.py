@@ -14,8 +14,7 @@ from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CancelSignal, Identity, ModelReply, Parentage
+from refold.engine.ports.ports import CancelSignal, Delegation, Identity, ModelReply, Parentage
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest

@@ -11,8 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Delegation, Reference
 from refold.engine.program.run import Run
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
 from refold.engine.runners.recording import record
@@ -87,7 +86,7 @@ SCRIPT = """
 import attrs
 import refold
 from refold import Session
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.ports.ports import Reference
 from refold.engine.session import append_all
 

@@ -20,8 +20,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.log.names import child_path, tree
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CancelSignal, Reference
+from refold.engine.ports.ports import CancelSignal, Delegation, Reference
 from refold.engine.program.run import Run
 from refold.engine.runners.on_ray import RayRunner
 from refold.engine.session import Session

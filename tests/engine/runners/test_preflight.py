@@ -27,8 +27,7 @@ from refold.tools import (
     subagent_tool,
     subagents_tool,
 )
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.agent_files import AgentDef, agent_prompts
 from tests.support.tool_ends import LEAST, TOOLS, EndsModel, look, session, told, tools
 
 

@@ -16,8 +16,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import SystemDisk
 from refold.engine.models import FunctionModel
 from refold.engine.ports.clock import FixedClock
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Durability, ModelRequest
+from refold.engine.ports.ports import Delegation, Durability, ModelRequest
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record, record_async

@@ -9,7 +9,7 @@ import pytest
 from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.events.events import SessionChanged
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.session import EventBus, Session, ToolInvoked

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.events.events import ModelAnswered
-from refold.engine.wire.apis import read_request, reader_of
-from refold.engine.wire.batches import followed, is_of_batch
+from refold.engine.wire.apis import followed, is_of_batch, read_request, reader_of
 from tests.support.loops import for_each
 
 _CHAT: Final = {

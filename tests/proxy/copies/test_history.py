@@ -8,7 +8,7 @@ import pytest
 
 from refold.engine.workspace.entries import Repository
 from refold.engine.workspace.git import Git
-from refold.proxy.copies.history import check_out, make_history
+from refold.proxy.copies.git_folders import check_out, make_history
 from tests.engine.workspace.test_scanning import Looked
 from tests.support.folders import git, repository
 from tests.support.loops import some

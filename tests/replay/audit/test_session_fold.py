@@ -7,8 +7,7 @@ import attrs
 import pytest
 
 from refold.engine.errors import SnapshotRestoreError, UsageError
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Delegation, Tool
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session, ToolInvoked, append_all

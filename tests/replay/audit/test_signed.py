@@ -13,8 +13,7 @@ import refold
 from refold.engine.errors import KeyRefused, LogMissing
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import children, parent_of, signature_of
-from refold.engine.signing.openssh import SigningKey
-from refold.engine.signing.signature import sign_log
+from refold.engine.signing.signature import SigningKey, sign_log
 from refold.replay.audit.verify import Verification, verify
 from refold.store.kept_heads import HeadsFile, KeptHead
 from tests.support.loops import some

@@ -14,8 +14,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
 from refold.engine.log.reader import read_entries
 from refold.engine.models import FunctionModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelRequest
+from refold.engine.ports.ports import Delegation, ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import diff

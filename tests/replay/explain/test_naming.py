@@ -11,7 +11,7 @@ import pytest
 
 from refold.engine.errors import ToolError, ToolUnknown
 from refold.engine.events.limits import Limits
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence

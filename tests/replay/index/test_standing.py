@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.index.standing import WORDS, question_of, standing_text, stood

@@ -13,8 +13,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.ports.ports import Delegation, ModelReply, ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session

@@ -13,7 +13,7 @@ from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Outcome, Usage
 from refold.engine.log.writer import LogWriter
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.run.opened_run import delegation_tree

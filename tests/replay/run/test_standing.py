@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from refold.engine.log.lock import lock
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.index.standing import question_of, stood

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import refold
 from refold.engine.errors import UsageError
-from refold.engine.events.call_key import scope_of
+from refold.engine.events.events import scope_of
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer, RequestUnderway

@@ -8,8 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.errors import EventMalformed
-from refold.engine.events.call_key import scope_of
-from refold.engine.events.events import MESSAGES, Extension, ModelAnswered, RunStarted
+from refold.engine.events.events import MESSAGES, Extension, ModelAnswered, RunStarted, scope_of
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter

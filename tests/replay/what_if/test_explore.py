@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from refold import explore
 from refold.engine.errors import Diverged, LogUnsealed, UsageError
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.ports.ports import Delegation, ModelReply, ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.replay.index.by_call import Book
 from refold.replay.what_if.order_report import ExploreReport

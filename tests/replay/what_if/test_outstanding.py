@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.events.limits import Limits
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Tool
+from refold.engine.ports.ports import Delegation, Tool
 from refold.engine.program.run import Run
 from refold.replay.what_if.rehearsal import RehearsalPlan, Stage
 from refold.tools.contract.tool_types import tool

@@ -12,8 +12,7 @@ from refold import sensitivity
 from refold.engine.errors import Diverged, UsageError
 from refold.engine.events.outcome import Usage
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.ports.ports import Delegation, ModelReply, ModelRequest
 from refold.engine.program.run import Run
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
 from refold.tools.contract.tool_types import tool

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import DefNotFoundError, InvalidDefError
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_files import AgentLoader
 
 PLAIN = "---\ndescription: d\n---\nYou are one.\n"
 

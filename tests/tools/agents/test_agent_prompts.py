@@ -2,8 +2,7 @@
 
 from refold.engine.ports.programs import load
 from refold.engine.session import Session
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_prompts import NAMESPACE, agent_prompts
+from refold.tools.agents.agent_files import NAMESPACE, AgentDef, agent_prompts
 
 REVIEWER = AgentDef(id="reviewer", name="Reviewer", description="d", system_prompt="Pay $5, $x.")
 

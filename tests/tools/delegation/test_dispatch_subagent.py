@@ -10,8 +10,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.engine.log.reader import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Delegation, Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record

@@ -6,7 +6,7 @@ from typing import Any
 
 from refold.engine.events.limits import Limits
 from refold.engine.log.reader import read_entries
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute

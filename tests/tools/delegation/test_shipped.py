@@ -23,9 +23,7 @@ from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools import file_tools, run_command_tool, write_file_tool
-from refold.tools.agents.agent_files import AgentDef
-from refold.tools.agents.agent_loader import AgentLoader
-from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.agent_files import AgentDef, AgentLoader, agent_prompts
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.agents.prompts import Prompt, PromptRegistry
 from refold.tools.configuration.prepared_run import planned
@@ -49,7 +47,7 @@ from tests.support.tool_ends import LEAST, look
 SIXTH = '''
 """`handoff`: hand a task over and give back the other's words."""
 
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.shared import call_begins, call_ends

@@ -4,7 +4,6 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
 `output`, `refold.programs`, `refold.api` and the folders below them. Rules: CONTRACT.md §14.9.
 
     logs          a LOG argument: plain or packed, and how its files are named to people
-    paths         a path, perhaps below `~`
     run_names     a LOG argument: `@last`, the beginning of a name, a store's URL
     outputs       options that name a file to be written
     run_list      the runs of a folder, as they look from outside

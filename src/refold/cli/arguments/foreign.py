@@ -13,7 +13,6 @@ import click
 from click.core import ParameterSource
 
 from refold.cli.arguments.logs import LOG, Decorator, as_one, limit_option
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _GROUPS: Final = {
 }  # fmt: skip
 
 
-class WithCommand(HelpPage):
+class WithCommand(click.Command):
     """A command that takes a program, or another command behind `--`.
 
     The class of an option is its group: its help has them apart, and the options of one group are
@@ -274,10 +273,5 @@ def proxy_module(name: str) -> Any:
     Raises:
         ExtraMissing: a required package is not installed.
     """
-    try:
+    with ExtraMissing.of("proxy"):
         return import_module(f"refold.proxy.{name}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("refold"):
-            raise
-        missing = error.name or "uvicorn"
-    raise ExtraMissing(missing, "proxy")

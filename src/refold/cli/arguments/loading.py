@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from refold.cli.arguments.foreign import OfPrograms
-from refold.cli.arguments.logs import LOG, Decorator
-from refold.cli.arguments.paths import UserPath
+from refold.cli.arguments.logs import LOG, Decorator, UserPath
 from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Model, Tool

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.paths import UserPath
 from refold.cli.output import output
 from refold.engine.errors import (
     EntryMissing,
@@ -26,11 +25,10 @@ from refold.engine.errors import (
     LogUnsupported,
     RefoldError,
 )
-from refold.engine.events.call_key import run_and_call
-from refold.engine.events.events import COMPLETES, RunStarted
+from refold.engine.events.events import COMPLETES, RunStarted, run_and_call
 from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.descriptors import holding
-from refold.engine.log.names import SUFFIX, root_of
+from refold.engine.log.names import SUFFIX, begins_at_home, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.values import Value
@@ -42,6 +40,17 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
+
+
+class UserPath(click.Path):
+    """A path; `~/` at its beginning is HOME: shells leave it in `--log=~/x`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if isinstance(value, str) and begins_at_home(value):
+            value = str(Path(value).expanduser())
+        return super().convert(value, param, ctx)
+
 
 LOG: Final = UserPath(path_type=Path)
 """The type of a LOG argument; the reader reports a missing file better than click."""

@@ -7,12 +7,10 @@ Input: values of the engine and of replay. Output: text, with logged data escape
     words          numbers as people read them
     entries        one readable line an entry
     trees          the delegation tree on a terminal
-    prompts        what a model saw at a turn
     printed        documents that commands build themselves
     listed         one run of a list
     recorded       a run that was recorded or continued
     people         questions to people, and parsing of their answers
     exit_codes     the exit code of each error
     diagnostics    structlog to standard error
-    pages          blocks of help pages
 """

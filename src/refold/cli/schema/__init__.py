@@ -6,7 +6,6 @@ Rules: CONTRACT.md §14.3.
     documents     the documents of `--json`
     derived       a document's schema, made from its class
     events        the lines of a log, made from the event classes
-    envelope      the request to a subprocess child, and its reply
 
 To add one: its function in `documents`, by the name of its command.
 """

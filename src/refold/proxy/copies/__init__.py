@@ -3,8 +3,7 @@
 Input: a tree of a log. Output: a folder with its files and its history, and a list of missing
 parts.  Imports `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §16.20.
 
-    history     HEAD, branches and index of a copy
-    git_folders  where the git folders of a copy are
+    git_folders  the git folders of a copy: their places, HEAD, branches and index
     whose       decides path by path whether a copy gets the recorded file or today's
     current     today's folder: which one it is, and how its files differ from the record
     copied      a folder made again, with files borrowed from today's folder

@@ -30,8 +30,7 @@ from refold.proxy.copies.current import (
     is_ordinary,
     todays_folder,
 )
-from refold.proxy.copies.git_folders import GitFolders
-from refold.proxy.copies.history import names_of_hooks, take_hooks
+from refold.proxy.copies.git_folders import GitFolders, names_of_hooks, take_hooks
 from refold.proxy.copies.whose import Files
 from refold.replay.observed.report import BARE
 

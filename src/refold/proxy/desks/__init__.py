@@ -8,7 +8,6 @@ Input: requests from `http`. Output: an instruction for each, and events for a l
     resuming     each request is served its recorded answer, or asked again
     examining    each request is answered here, with one short text, and counted
     caps         spending limits of a command: the request after that is refused
-    keys         secret values, which are not logged
-    key_files    finds what the key files of a folder hold
+    keys         secret values, which are not logged; some are in the key files of a folder
     ordering     lets recorded answers go out in the recorded order, for a while
 """

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.events.events import number_of, scope_of
 from refold.replay.observed.record import RecordedTool, RecordedTurn
 from refold.replay.observed.titles import text_of
 

@@ -5,8 +5,7 @@ them to the desk.  Keeps no log.  Imports `refold.engine.errors`.  Rules: CONTRA
 
     turns       what this side and the desks say to each other
     routes      base-URL variables, and which server stands behind each
-    app         the proxy as one application
-    addresses   leads a server's addresses through the proxy, and back
+    app         the proxy as one application; leads a server's addresses through it, and back
     upstream    asks the real servers
     server      the proxy's thread
 """

@@ -9,5 +9,5 @@ makes events of messages.  Rules: CONTRACT.md §16.11.
     parties                the interface between the two sides
     hub, remote            the same for a log in a different process, over loopback
     recording, serving     the two log sides of it
-    record, rules, misses  the record; values not compared; differences
+    record, misses         the record, and its values that are not compared; differences
 """

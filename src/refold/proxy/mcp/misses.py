@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.call_key import parts_of
+from refold.engine.events.events import parts_of
 from refold.engine.observed.mcp_messages import PREFIX, McpRequest
 from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping
 from refold.replay.difference.text_diff import text_changes

@@ -1,7 +1,9 @@
 """Reads a log's MCP part: connections, and the effects of each client message.
 
 Every message of the client is a cue: the server's messages from then on, up to the next one, are
-below it as steps, in order. Read once, when the first client comes. Rules: CONTRACT.md §16.11.
+below it as steps, in order. Read once, when the first client comes. Volatile rules of tools apply:
+`tool:NAME/arguments/POINTER` names a place of a tool call, `tool:mcp.*/arguments/…` one of all
+other requests. Rules: CONTRACT.md §16.7, §16.11.
 """
 
 import re
@@ -14,15 +16,14 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogError
 from refold.engine.events import events
-from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import structure
+from refold.engine.events.events import scope_of
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, read_entries, whole_data
 from refold.engine.observed.mcp import MCP
 from refold.engine.observed.mcp_messages import LISTS, PING, PREFIX, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp.rules import compared_key
 
 _LISTS: Final = frozenset(PREFIX + each for each in LISTS)
 _CHANGED: Final = re.compile(r"notifications/(\w+)/list_changed")
@@ -288,3 +289,17 @@ def _response(event: events.ToolReturned) -> dict[str, Json]:
 
 def _answer(data: dict[str, Any]) -> dict[str, Json]:
     return {name: given(data[name]) for name in ("result", "error") if name in data}
+
+
+def applied(request: McpRequest, rules: VolatileRules) -> McpRequest:
+    """Return a request with all that is not compared taken out of it."""
+    if not rules:
+        return request
+    value = {"arguments": request.arguments, "more": request.more}
+    kept = rules.applied_to(value, f"tool:{request.name}")
+    return McpRequest(request.name, kept["arguments"], kept["more"])
+
+
+def compared_key(request: McpRequest, rules: VolatileRules) -> str:
+    """Return what two requests share exactly if they ask the same, as far as it is compared."""
+    return applied(request, rules).key()

@@ -22,9 +22,16 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.mcp.record import Connection, Cue, CueStep, McpRecord, is_ping, only_lists
+from refold.proxy.mcp.record import (
+    Connection,
+    Cue,
+    CueStep,
+    McpRecord,
+    applied,
+    is_ping,
+    only_lists,
+)
 from refold.proxy.mcp.recording import McpRecording, RecordedConnection
-from refold.proxy.mcp.rules import applied
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.reads import ReadCount
 

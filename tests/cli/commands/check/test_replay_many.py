@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.arguments.loading import programs_of
-from refold.cli.commands.check.replay_many import tell
+from refold.cli.commands.check.replay import tell_many
 from refold.cli.schema.documents import schema
 from refold.engine.errors import UsageError
 from refold.engine.log.pack import pack
@@ -249,11 +249,11 @@ def test_what_was_not_compared_is_said_of_a_few_logs_or_of_all(
     report = BulkReport(logs=logs, seconds=1.0, jobs=1, printed="hello\n\n")
 
     codes = (
-        tell(report, None, is_all=False),
-        tell(attrs.evolve(report, logs=logs[:3]), None, is_all=False),
+        tell_many(report, None, is_all=False),
+        tell_many(attrs.evolve(report, logs=logs[:3]), None, is_all=False),
     )
     few, hints = capsys.readouterr()
-    tell(report, None, is_all=True)
+    tell_many(report, None, is_all=True)
     everything = capsys.readouterr().out
 
     assert codes == (0, 0)
@@ -278,7 +278,7 @@ def test_equal_divergences_of_several_logs_are_one_cause(
     ]
     report = BulkReport(logs=tuple(rows), seconds=1.0, jobs=1)
 
-    code = tell(report, None, is_all=False)
+    code = tell_many(report, None, is_all=False)
 
     said = capsys.readouterr().out
     assert code == 1

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 import refold
-from refold.cli.commands.more.mcp_delegate import recorded
+from refold.cli.commands.more.mcp import recorded
 from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.runners.recorded import Recording
 from refold.tools.configuration.prepared_run import delegation_run, planned

@@ -15,8 +15,7 @@ from click.testing import Result
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.models import ScriptedModel, model_from
-from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Model
+from refold.engine.ports.ports import Delegation, Model
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools

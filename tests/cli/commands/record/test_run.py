@@ -268,7 +268,7 @@ def test_the_default_pool_is_the_model_where_none_is_named(tmp_path: Path, invok
 
 OWN = """
 import refold
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.tools import DelegationTool
 
 

@@ -18,7 +18,7 @@ Invoke = Callable[..., Result]
 PROGRAM_NAME = "racing.py"
 PROGRAM = """
 import asyncio
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 
 async def _pages(run, names):
     order = []

@@ -15,7 +15,7 @@ import refold
 from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.page.one_run import OneRun

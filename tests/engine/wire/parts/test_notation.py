@@ -18,6 +18,8 @@ from refold.engine.wire.parts.notation import (
     object_in,
     plain_json,
     read_json,
+    short,
+    text_of,
     text_of_content,
 )
 from tests.support.loops import for_each
@@ -179,3 +181,17 @@ def test_the_notation_of_arguments_is_one() -> None:
     assert plain_json('{"b":1,"a":2}') == plain_json('{ "a": 2, "b": 1 }')
     assert plain_json("{") == "{"
     assert plain_json({"a": 1}) == {"a": 1}
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    """A log holds no lone surrogates, and whole pairs stay."""
+    assert text_of("a\ud83cb") == "a\ufffdb"
+    assert text_of("\U0001f319") == "\U0001f319"
+
+
+def test_messages_are_short_and_hold_no_key() -> None:
+    """One line, 300 characters; keys by shape and by value."""
+    told = short("no\n sk-abcdef123 Bearer abcdefghijklmnop, not hush; bearer token", ["hush"])
+
+    assert told == "no … …, not …; bearer token"
+    assert len(short("x" * 1000)) == 300

@@ -11,7 +11,6 @@ from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.inspect.show import log_gaps
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
-from refold.cli.output.pages import HelpPage
 from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import DIFFERENCES_MAX, diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
@@ -24,7 +23,7 @@ _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
 
 
-@click.command("diff", cls=HelpPage)
+@click.command("diff")
 @click.argument("a", type=RUN)
 @click.argument("b", type=RUN)
 @click.option(

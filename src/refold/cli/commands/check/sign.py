@@ -8,16 +8,14 @@ from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.arguments.run_names import OWN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import LogNameRefused, RefoldError
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import PACKED_SUFFIX, check_root, signature_of
-from refold.engine.signing.openssh import SigningKey
-from refold.engine.signing.signature import Statement, sign_log
+from refold.engine.signing.signature import SigningKey, Statement, sign_log
 from refold.replay.audit.verify import verify
 
 
-@click.command("sign", cls=HelpPage)
+@click.command("sign")
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=OWN)
 @click.option(
     "--key", required=True, type=LOG, metavar="FILE", help="OpenSSH key, or public key of an agent."

@@ -17,7 +17,6 @@ from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN, RUNS, one_run
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE, USAGE, code_of
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import ExtraMissing, RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, is_runs, tree
@@ -111,7 +110,7 @@ class _Made(Value):
         return {**({"exported": self.exported, "to": to} if self.exported else {}), **self.more}
 
 
-@click.command("export", cls=HelpPage)
+@click.command("export")
 @click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option(
     "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
@@ -343,10 +342,8 @@ def _tables(logs: Sequence[Path], folder: OutputFolder, *, content: bool) -> _Ma
             left_out.update(spans.left_out)
             gaps.extend(_gaps_of(spans, log))
 
-    try:
+    with ExtraMissing.of("parquet"):
         from refold.exports import parquet  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(error.name or "parquet", "parquet") from None
     said = lambda: f"{len(read):,} of {len(logs):,} runs exported"  # noqa: E731
     with output.progress(said), folder.files(parquet.FILES) as files:
         parquet.write(runs(), files)

@@ -7,12 +7,10 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import json_option, opened_log
-from refold.cli.arguments.paths import UserPath
+from refold.cli.arguments.logs import UserPath, json_option, opened_log
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
-from refold.cli.output.pages import HelpPage
 from refold.cli.output.printed import PrintedFile, PrintedFiles
 from refold.engine.errors import ContentMissing, UsageError
 from refold.engine.workspace.contents import Contents
@@ -24,7 +22,7 @@ from refold.replay.observed.folder import contents_of, folder_at
 _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 
 
-@click.command("files", cls=HelpPage)
+@click.command("files")
 @click.argument("log", type=RUN)
 @click.argument("path", default="")
 @click.option("--at", type=int, metavar="N", help="The folder after entry N; by default the end.")

@@ -14,7 +14,6 @@ from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER, short_name
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.listed import ListedRun
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import LogError, UsageError
 from refold.engine.events.outcome import Status
 from refold.engine.log.descriptors import holding
@@ -41,7 +40,7 @@ _UNSET: Final = (False, "", ())
 _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
-@click.command("ls", cls=HelpPage)
+@click.command("ls")
 @click.argument("places", metavar="[LOG|DIR|URL]…", type=PLACE, nargs=-1)
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below their origins.")
 @click.option(

@@ -14,11 +14,11 @@ from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.inspect.show_entries import show_entries
 from refold.cli.output import output, words
+from refold.cli.output.entries import compact, error_text
 from refold.cli.output.exit_codes import DAMAGED, FINE
-from refold.cli.output.pages import HelpPage
 from refold.cli.output.trees import print_tree
 from refold.engine.children.tree_digest import tree_digest_of
-from refold.engine.encoding.canonical import loads
+from refold.engine.encoding.canonical import loads, text_of_json
 from refold.engine.errors import EntryMissing, LogLocked, RefoldError
 from refold.engine.log.beside import blob_gaps
 from refold.engine.log.blobs import BlobStore
@@ -44,7 +44,7 @@ _WORDS: Final = {
 }
 
 
-@click.command("show", cls=HelpPage)
+@click.command("show")
 @click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
 @click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
 @click.option(
@@ -215,8 +215,6 @@ def _parts(logs: Iterable[Path], *, failed: bool, notable: bool) -> int:
 
 def _turn(log: OpenedLog, name: str, number: int, against: int | None) -> int:
     """Show a turn of an agent, compared with the one before or another."""
-    from refold.cli.output.prompts import print_turn  # noqa: PLC0415 - few ask for one
-
     run = OpenedRun(log.path)
     agent = run.agent(name, "--agent") if name else run.main
     all_of = [each for each in agent.turns if each.n]
@@ -408,3 +406,37 @@ def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
     entry = next(chain(entries_at(log.path, [seq], count.end), whole))
     data = whole_data(entry, log.path, BlobStore(blobs_of(log.path)))
     return {**loads(entry.line), "data": data}
+
+
+_STYLES: Final = {" ": "dim", "+": "green", "-": "red"}
+
+
+def print_turn(turn: Turn, who: str, count: int) -> None:
+    """Print a turn; `count` is how many the agent has."""
+    since = f"since turn {turn.against}" if turn.against else "in all"
+    counts = f"{turn.kept + turn.kept_at_end} kept, {len(turn.added)} added, "
+    output.line(
+        (f"{who} · turn {turn.n} of {count}", "bold"),
+        f" · {turn.model or 'no model'} · entry {turn.entries[0]}",
+        (f" · {counts}{len(turn.dropped)} dropped {since}", "dim"),
+    )
+    for sign, message in turn.marked():
+        _print_message(sign, message)
+    if turn.answer is not None:
+        where = f"answered in entry {turn.entries[-1]}"
+        tokens = turn.usage.get("output_tokens")
+        used = f", {words.counted(tokens, 'token')}" if tokens else ""
+        output.line((f"{where}{used}", "bold"))
+        _print_message(" ", turn.answer)
+    else:
+        said = error_text(turn.error).strip()
+        output.line((f"no answer: {turn.status}{said and f': {said}'}", "yellow"))
+
+
+def _print_message(sign: str, message: dict[str, Any]) -> None:
+    output.line((f"{sign} {message.get('role', '?')}", _STYLES[sign]))
+    for line in text_of_json(message.get("content") or "").splitlines():
+        output.line((f"{sign}     {line}", "" if sign == " " else _STYLES[sign]))
+    for call in message.get("tool_calls") or ():
+        named = call.get("function") or call
+        output.line(f"{sign}     calls {named.get('name')} {compact(named.get('arguments'))}")

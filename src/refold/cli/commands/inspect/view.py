@@ -16,7 +16,6 @@ from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.listed import ListedRun
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import RefoldError
 from refold.store.place import StoredRun
 
@@ -27,7 +26,7 @@ _LANES: Final = 14
 """Agents of a run that the list draws."""
 
 
-@click.command("view", cls=HelpPage)
+@click.command("view")
 @click.argument("place", metavar="[DIR|LOG]", type=PLACE, default=Path("runs"))
 @click.option("--open", "is_opened", is_flag=True, help="Open the page in the browser.")
 @click.option(

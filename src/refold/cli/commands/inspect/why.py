@@ -20,7 +20,6 @@ from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
 from refold.cli.output.exit_codes import FINE
-from refold.cli.output.pages import HelpPage
 from refold.engine.log.reader import read_entries
 from refold.replay.audit.why import Cause, causes
 
@@ -29,7 +28,7 @@ _LEVELS_MAX: Final = 12
 """Deeper links are not indented further."""
 
 
-@click.command("why", cls=HelpPage, context_settings={"ignore_unknown_options": True})
+@click.command("why", context_settings={"ignore_unknown_options": True})
 @click.argument("log", type=RUN)
 @click.argument("entry", metavar="N")
 @click.option(

@@ -1,7 +1,6 @@
 """Commands that move, serve and remove runs, and help to begin.
 
-mcp           an MCP server that reads runs
-mcp_delegate  … that offers subagents
+mcp           an MCP server that reads runs, or offers subagents
 rm            remove runs
 push          copy runs to a store
 pull          copy runs from a store

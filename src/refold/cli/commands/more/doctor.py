@@ -12,10 +12,9 @@ import click
 from refold.cli.arguments.foreign import Foreign, doctor_options, sessions
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE
-from refold.cli.output.pages import HelpPage
 
 
-@click.command("doctor", cls=HelpPage, context_settings={"allow_interspersed_args": False})
+@click.command("doctor", context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
 @doctor_options
 def command(*, command: tuple[str, ...], foreign: Foreign) -> int:

@@ -8,12 +8,11 @@ from refold.cli.arguments.logs import LOG, heads_option, json_option
 from refold.cli.arguments.moving import tell_moved
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output
-from refold.cli.output.pages import HelpPage
 from refold.engine.log.names import SUFFIX
 from refold.store.place import StoredRun
 
 
-@click.command("pull", cls=HelpPage)
+@click.command("pull")
 @click.argument("store", metavar="URL", type=PLACE)
 @click.argument("runs", metavar="[RUN]…", nargs=-1)
 @click.option(

@@ -9,11 +9,10 @@ from refold.cli.arguments.logs import heads_option, json_option
 from refold.cli.arguments.moving import listed_contents, tell_moved
 from refold.cli.arguments.run_names import PLACE, RUNS
 from refold.cli.output import output
-from refold.cli.output.pages import HelpPage
 from refold.store.place import StoredRun
 
 
-@click.command("push", cls=HelpPage)
+@click.command("push")
 @click.argument("runs", metavar="RUN…", type=RUNS, nargs=-1, required=True)
 @click.argument("store", metavar="URL", type=PLACE)
 @heads_option

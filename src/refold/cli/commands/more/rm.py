@@ -12,7 +12,6 @@ from refold.cli.arguments.logs import json_option
 from refold.cli.arguments.run_list import listed_runs, moment
 from refold.cli.arguments.run_names import EXACT
 from refold.cli.output import output, words
-from refold.cli.output.pages import HelpPage
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.events.outcome import Status
 from refold.engine.log.blobs import own_paths, remove_all
@@ -33,7 +32,7 @@ from refold.replay.index.kept_folds import KeptFolds, cache_folder
 _ENDED: Final = (*get_args(Status), "broke_off", "unreadable")
 
 
-@click.command("rm", cls=HelpPage)
+@click.command("rm")
 @click.argument("logs", metavar="LOG|DIR...", nargs=-1, type=EXACT)
 @click.option(
     "--older-than", "before", callback=moment, metavar="TIME",

@@ -4,11 +4,10 @@ import click
 
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
-from refold.cli.output.pages import HelpPage
 from refold.cli.schema.documents import DOCUMENTS, schema
 
 
-@click.command("schema", cls=HelpPage)
+@click.command("schema")
 @click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
 @click.option("--json", "as_json", is_flag=True, help="Print the list of names as JSON.")
 def command(*, name: str | None, as_json: bool) -> int:

@@ -19,14 +19,12 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import OpenedLog, json_option, log_option
-from refold.cli.arguments.paths import UserPath
+from refold.cli.arguments.logs import OpenedLog, UserPath, json_option, log_option
 from refold.cli.arguments.rehearsals import dropped_prints, replayed
 from refold.cli.commands.check.replay import describe as describe_replay
 from refold.cli.commands.check.verify import describe as describe_verification
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, NOT_COMPLETED
-from refold.cli.output.pages import HelpPage
 from refold.cli.output.printed import PrintedDemo
 from refold.cli.output.trees import print_tree
 from refold.engine.errors import LogExists
@@ -46,7 +44,7 @@ _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
 """The inputs of the two recordings of one part, by the letter at the end of their names."""
 
 
-@click.command("demo", cls=HelpPage)
+@click.command("demo")
 @click.argument("path", required=False, type=UserPath(exists=True, file_okay=False, path_type=Path))
 @log_option
 @click.option(

@@ -13,7 +13,6 @@ import click
 from refold.cli.arguments.foreign import Foreign, caps_of, limits_option, record_options
 from refold.cli.arguments.logs import label_option, log_option
 from refold.cli.output import output, words
-from refold.cli.output.pages import HelpPage
 
 
 def _print_variables(variables: Mapping[str, str]) -> None:
@@ -24,7 +23,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     output.hint("recording requests until Ctrl-C; treat the addresses like API keys")
 
 
-@click.command("record", cls=HelpPage, context_settings={"allow_interspersed_args": False})
+@click.command("record", context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
 @log_option
 @label_option

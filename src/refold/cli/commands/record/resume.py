@@ -35,14 +35,7 @@ from refold.cli.arguments.loading import (
     run_tools,
     tools_option,
 )
-from refold.cli.arguments.logs import (
-    LOG,
-    as_one,
-    first_entry,
-    json_option,
-    opened_log,
-    started,
-)
+from refold.cli.arguments.logs import LOG, as_one, first_entry, json_option, opened_log, started
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE

@@ -11,13 +11,11 @@ from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
 from refold.cli.arguments.running import AgentOptions, agent_options, known_tools
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
-from refold.cli.output.pages import HelpPage
 from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
 from refold.cli.output.recorded import answer
 from refold.engine.errors import InvalidDefError
 from refold.engine.runners.recording import record
-from refold.tools.agents.agent_files import FILE_NAME, AgentDef, load_agent
-from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_files import FILE_NAME, AgentDef, AgentLoader, load_agent
 from refold.tools.configuration.prepared_run import prepare_run, session_for
 
 
@@ -33,7 +31,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     return agent
 
 
-@click.command("run", cls=HelpPage)
+@click.command("run")
 @click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
 @click.option("--task", help="Task of the agent; use - for standard input.")
 @agent_options

@@ -1,7 +1,7 @@
 """`refold explore`: does another order of completion, or another result, change a run?
 
-It prints the findings of `replay.what_if.explore`; those of results are printed by
-`explore_results`. Rules: CONTRACT.md §12.8, §12.9.
+It prints the findings of `replay.what_if.explore` and `replay.what_if.sensitivity`. Rules:
+CONTRACT.md §12.8, §12.9.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from refold.api import explore
+from refold.api import explore, sensitivity
 from refold.cli.arguments.foreign import (
     Foreign,
     OfCommands,
@@ -123,7 +123,6 @@ def command(
             if is_given(context, name):
                 option = f"--{name.removeprefix('is_')}"
                 raise click.UsageError(f"{option} is for orders: omit it with --results")
-        from refold.cli.commands.what_if.explore_results import explore_results  # noqa: PLC0415 - if asked
 
         return explore_results(log, program, tools, only=only)
     if only:
@@ -146,3 +145,21 @@ def _code(report: ExploreReport) -> int:
     if report.changes:
         return DIFFERS
     return FINE if report.identical else MISSING
+
+
+def explore_results(log: Path, program: str | None, tools: str, *, only: str) -> int:
+    """Replace each recorded outcome in turn, and print what depends on it.
+
+    Each is replaced by a different value of its type, and the program runs again with everything
+    else as recorded, without tools or models.
+    """
+    done = [0, 0]
+    report, opened = rehearsed(
+        sensitivity, log, program, tools,
+        said=lambda: f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}",
+        only=only,
+        on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
+    )  # fmt: skip
+    return output.answer(
+        opened.named(report.as_json()), lambda: output.report(report.lines(), "bold")
+    )

@@ -1,6 +1,6 @@
 """Rule: who needs a part of a call key asks for it (CONTRACT.md §9.1)."""
 
-from refold.engine.events.call_key import (
+from refold.engine.events.events import (
     in_order,
     key_in,
     number_of,
