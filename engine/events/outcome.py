@@ -146,6 +146,11 @@ class Usage(Value):
     prices: str | None = None
     """The table that priced it, with its version; `None` also where there were several."""
 
+    @property
+    def tokens(self) -> int:
+        """Of input and output."""
+        return self.input_tokens + self.output_tokens
+
     def plus(self, other: "Usage") -> "Usage":
         """Return the sum of both; a field unknown in either is unknown in the sum."""
         if self == _NOTHING:

@@ -151,8 +151,8 @@ def _tokens(state: Fold | RunState) -> _Budget | None:
     cap, own, margin = state.limits.model_tokens, state.usage, state.margin
     if cap is None:
         return None
-    spent = own.input_tokens + own.output_tokens + margin.tokens
-    used, reserved, kept = state.tokens_used, state.tokens_reserved, margin.last_tokens
+    spent = own.tokens + margin.tokens
+    used, reserved, kept = state.tokens_used, state.tokens_reserved, margin.last.tokens
     return _Budget("model_tokens", cap, cap, used, spent, reserved, kept)
 
 

@@ -66,7 +66,7 @@ class Prices:
         """Return `usage` with its cost, as the function does; a recorded cost stays."""
         found = priced(usage, name)
         self.answers += found is not usage
-        if found.cost_usd_micros is None and usage.input_tokens + usage.output_tokens:
+        if found.cost_usd_micros is None and usage.tokens:
             self.unknown[name] = None
         return found
 

@@ -686,9 +686,9 @@ class Recorder(World):
         beyond theirs counts when they are joined: the log does not show when they ended.
         """
         fold = self.fold
-        spoken_for = fold.tokens_used + fold.tokens_reserved + fold.margin.last_tokens
+        spoken_for = fold.tokens_used + fold.tokens_reserved + fold.margin.last.tokens
         for call, outcome in self._outcomes.items():
-            used = outcome.usage.input_tokens + outcome.usage.output_tokens
+            used = outcome.usage.tokens
             spoken_for -= max(0, self._reserved(call) - used)
         return (fold.limits.model_tokens or 0) - spoken_for
 

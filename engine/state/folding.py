@@ -191,7 +191,7 @@ def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
 def _model_answered(fold: Fold, event: events.ModelAnswered, call: str, seq: int) -> None:
     opened = fold.open.pop(call, None)
     fold.usage = fold.usage.plus(event.usage)
-    if event.usage.input_tokens + event.usage.output_tokens:
+    if event.usage.tokens:
         fold.margin = attrs.evolve(fold.margin, last=event.usage)
     if event.status != "ok":
         fold.model_errors += 1

@@ -160,17 +160,12 @@ class Margin(Value):
     owes_request: bool = False
     """Whether a child used up its budget since the last request: the next one is made."""
 
-    @property
-    def last_tokens(self) -> int:
-        """Input and output tokens of the last request."""
-        return self.last.input_tokens + self.last.output_tokens
-
     def after(self, child: ChildState, outcome: Outcome) -> "Margin":
         """Return the margin after `child`, as it was while it ran, has ended."""
         if child.number is None:
             return self
         usage = outcome.usage
-        tokens, cost = usage.input_tokens + usage.output_tokens, usage.cost_usd_micros
+        tokens, cost = usage.tokens, usage.cost_usd_micros
         if cost is None:
             cost = 0 if usage == Usage() else child.cost_reserved
         code = outcome.error.code if outcome.error else ""
@@ -235,8 +230,7 @@ class Counted:
     @property
     def tokens_used(self) -> int:
         """Input and output tokens, the children's included."""
-        own, theirs = self.usage, self.children_usage
-        return own.input_tokens + own.output_tokens + theirs.input_tokens + theirs.output_tokens
+        return self.usage.tokens + self.children_usage.tokens
 
 
 @attrs.frozen(kw_only=True)

@@ -901,23 +901,17 @@ def _planned(log: LogPath) -> "SessionPort":
     return planned()
 
 
-def _with_shipped(
-    first: Entry | None, tools: Sequence[Tool], *, is_live: bool = False
-) -> list[Tool]:
-    started = first.data if first is not None else {}
-    return [*_shipped(started, {tool.name for tool in tools}, is_live=is_live), *tools]
-
-
-def _shipped(started: Mapping[str, Any], given: set[str], *, is_live: bool) -> list[Tool]:
-    """Return the shipped delegation tools that the run was offered and that nobody passed.
+def _with_shipped(first: Entry | None, tools: Sequence[Tool], *, is_live: bool) -> list[Tool]:
+    """Return tools with the shipped delegation tools that the run was offered and nobody passed.
 
     In a run that goes on live, none whose children run a program of their own: it has to be passed.
     """
-    offers = started.get("tools", [])
+    offers = first.data.get("tools", []) if first is not None else []
     offers = [offer for offer in offers if not (is_live and offer.get("runs"))]
-    names = {offer["name"] for offer in offers if offer.get("delegates")} - given
+    names = {offer["name"] for offer in offers if offer.get("delegates")}
+    names -= {tool.name for tool in tools}
     if not names:
-        return []
+        return [*tools]
     from refold.tools.delegation.shipped import offered_tools  # noqa: PLC0415 - most runs delegate nothing
 
-    return [tool for tool in offered_tools(offers) if tool.name in names]
+    return [*(tool for tool in offered_tools(offers) if tool.name in names), *tools]

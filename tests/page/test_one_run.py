@@ -16,20 +16,20 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
-from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
 from refold.engine.state.digests import state_json
 from refold.page.document import page
-from refold.page.patches import patch
+from refold.page.server import patch
 from refold.page.turns import cut
 from refold.replay.audit.refolding import state
 from refold.replay.audit.verify import verify
 from refold.replay.audit.why import why
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun, delegation_tree
-from tests.page.test_patches import patched
+from tests.page.test_server import patched
 from tests.support.editing import record_edits
 from tests.support.fixtures import LOGS
 from tests.support.growing import count, family, growing

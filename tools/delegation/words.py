@@ -87,8 +87,7 @@ def error_of(
     cap = getattr(run.limits if outcome.status == "rejected" else limits, name, None)
     if (said := known.get(name)) is None or ("{cap" in said and cap is None):
         return _worded(code, fault.message, outcome)
-    used = outcome.usage.input_tokens + outcome.usage.output_tokens
-    text = f"{code}: {said.format(cap=cap, used=used)}"
+    text = f"{code}: {said.format(cap=cap, used=outcome.usage.tokens)}"
     return f"{text} {_more(name, cap or 0, run.limits, most or {})}".strip()
 
 

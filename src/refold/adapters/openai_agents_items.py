@@ -233,5 +233,5 @@ def _usage(reply: ModelReply) -> AgentsUsage:
         requests=spent.requests,
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
-        total_tokens=spent.input_tokens + spent.output_tokens,
+        total_tokens=spent.tokens,
     )

@@ -6,7 +6,7 @@ that is named is asked. Rules: CONTRACT.md §12.10.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,15 +143,13 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
         tools=modes.get("tools", default),
         children=modes.get("children", default),
         tool={name: mode for name, mode in modes.items() if name not in _KINDS},
-        stubs=parse_decisions("--source", live.stubs(), _fits(known)),
+        stubs=parse_decisions(
+            "--source", live.stubs(), lambda name, value: check_result(name, known.get(name), value)
+        ),
         may_change=live.may_change,
     )
     made = load_session(live.tools, program, log.path)
     return LiveOptions(sources=sources, tools=tuple(known.values()), models=asked, session=made)
-
-
-def _fits(known: Mapping[str, Tool]) -> Callable[[str, Json], None]:
-    return lambda name, value: check_result(name, known.get(name), value)
 
 
 def _check_names(log: OpenedLog, known: Iterable[str], given: Collection[str]) -> None:

@@ -69,7 +69,8 @@ def report_error(error: BaseException) -> int:
                 output.hint(note)
             return code_of(error)
         case OSError():
-            output.complain(_of_the_system(error))
+            where = f"{error.filename}: " if error.filename else ""
+            output.complain(f"{where}{error.strerror or error}")
             return USAGE
         case _:  # the last resort: no traceback for bad input
             return _fault(error)
@@ -100,11 +101,6 @@ def _meant(given: str, known: Iterable[str]) -> list[str]:
 
 _ALIKE: Final = 4
 """Letters at the beginning."""
-
-
-def _of_the_system(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
 
 
 def _fault(error: BaseException) -> int:

@@ -371,11 +371,9 @@ def command(verb: str, *words: str | os.PathLike[str]) -> str:
     return shlex.join(["refold", verb, *map(shown_path, words)])
 
 
-@contextlib.contextmanager
-def stdout_kept() -> Iterator[None]:
+def stdout_kept() -> contextlib.AbstractContextManager[object]:
     """Send other output to standard error: a program's `print` is not part of our answer."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 @contextlib.contextmanager

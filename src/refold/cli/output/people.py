@@ -31,8 +31,6 @@ def parse_decisions(
     option: str,
     given: Iterable[str],
     fits: Callable[[str, Json], object] = lambda _key, _value: None,
-    *,
-    example: str = "0#1=true",
 ) -> dict[str, Json]:
     """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT`, by key.
 
@@ -49,7 +47,7 @@ def parse_decisions(
         key = key.strip()
         if not equals or not key:
             raise UsageError(
-                f"{option} {each!r:.60}: expected KEY=JSON, for example {option} '{example}'"
+                f"{option} {each!r:.60}: expected KEY=JSON, for example {option} '0#1=true'"
             )
         if key in found:
             raise UsageError(f"{option}: {key} is given twice")

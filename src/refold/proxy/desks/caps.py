@@ -182,15 +182,15 @@ class Spending:
     def answered(self, turn: RequestUnderway, answered: ModelAnswered | None, size: int) -> None:
         """Count an answer of `size` bytes; `None` for a request that was cancelled."""
         usage = answered.usage if answered is not None else Usage()
-        if answered is not None and _is_refused(answered):
-            return
+        if answered is not None and answered.status == "error" and answered.message is None:
+            return  # the provider refused it, which costs nothing
         if turn.asked.api == OTHER and not usage.requests:
             return
         is_over = answered is not None and is_end(answered)
         is_later = answered is not None and answered.stop_reason in LATER
         if turn.is_repeated or (not is_over and (turn.asked.is_fetch or is_later)):
             return
-        if not (usage.input_tokens or usage.output_tokens):
+        if not usage.tokens:
             usage = priced(_estimated(turn.asked, size), _model(turn))
         if turn.asked.api == OTHER and (self.caps.max_cost_usd or self.caps.each_cost_usd):
             self.unpriced += usage.requests
@@ -200,7 +200,7 @@ class Spending:
         elif turn.given is not None:
             before = self._estimates.pop(turn.given.call, before)
         for spent in self._of(turn.thread):
-            spent.tokens += _tokens(usage) - _tokens(before)
+            spent.tokens += usage.tokens - before.tokens
             spent.micros += (usage.cost_usd_micros or 0) - (before.cost_usd_micros or 0)
 
     def _of(self, thread: Thread) -> list[_Spent]:
@@ -229,15 +229,6 @@ def _key(thread: Thread) -> str:
 
 def _model(turn: RequestUnderway) -> str:
     return f"{provider_of(turn.asked)}:{turn.model}"
-
-
-def _tokens(usage: Usage) -> int:
-    return usage.input_tokens + usage.output_tokens
-
-
-def _is_refused(answered: ModelAnswered) -> bool:
-    """Return whether the provider answered with an error, which costs nothing."""
-    return answered.status == "error" and answered.message is None
 
 
 def _estimated(asked: Asked, size: int) -> Usage:

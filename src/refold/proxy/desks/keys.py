@@ -201,7 +201,7 @@ class Secrets(Vault):
     def learn_key_files(self, here: Path) -> None:
         """Make secrets of what the key files of a folder hold, for a command may print them."""
         for text in key_files(here):
-            found, urls = keys_of(text, _is_secret_name)
+            found, urls = _keys_of(text)
             for name, value in found:
                 self._learn(name, value)
             for url in urls:
@@ -346,15 +346,10 @@ _URL: Final = re.compile(r"https?://\S+")
 _PEM: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----([\s\S]*?)-----END")
 
 
-def keys_of(
-    content: str, is_secret: Callable[[str], object]
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return names and values of secrets in the text of a key file, and URLs, which may have one.
-
-    `is_secret` decides by a name.
-    """
+def _keys_of(content: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return names and values of secrets in the text of a key file, and URLs that may have one."""
     pairs = ((found["name"], found[found.lastgroup or ""]) for found in _PAIR.finditer(content))
-    found = [(name, value) for name, value in pairs if is_secret(name)]
+    found = [(name, value) for name, value in pairs if _is_secret_name(name)]
     found += [("password", each) for each in (*_NETRC.findall(content), *_PGPASS.findall(content))]
     for body in _PEM.findall(content.replace("\\n", "\n")):
         lines = body.split()

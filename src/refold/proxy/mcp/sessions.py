@@ -177,7 +177,7 @@ def proxy_command(
         except UsageError:
             party.ended("server")
             raise
-        return Passed(exit_code=stdio.pass_through(party, process, client).exit_code)
+        return Passed(exit_code=stdio.Passage(party, process, client).ended().exit_code)
     if replay is not None:
         serving = alone(replay, rules)
         ended = stdio.serve(serving.connect(known(hello, serving, name)), client)
@@ -189,7 +189,7 @@ def proxy_command(
         stdio.stop(process)
         raise
     with journal:
-        ended = stdio.pass_through(recording.connect(hello), process, client)
+        ended = stdio.Passage(recording.connect(hello), process, client).ended()
         seal(journal, ended)
         return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
 

@@ -112,21 +112,9 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
         pass
 
 
-def pass_through(
-    party: Party, process: "subprocess.Popen[bytes]", client: Descriptors = STANDARD
-) -> EndedServer:
-    """Let everything pass between a client and a server, until that has ended; no pipe is left.
-
-    Raises:
-        LogPoisoned: nothing can be written down any more; the server is stopped.
-        RecordingGone: the same, if another process has the log.
-    """
-    return _Passage(party, process, client).ended()
-
-
 @attrs.define(eq=False)
-class _Passage:
-    """One connection."""
+class Passage:
+    """One connection: everything passes between a client and a server."""
 
     _party: Party
     _process: "subprocess.Popen[bytes]"
@@ -137,7 +125,12 @@ class _Passage:
     _fault: RefoldError | None = attrs.field(default=None, init=False)
 
     def ended(self) -> EndedServer:
-        """Do it."""
+        """Let everything pass until the server has ended; no pipe is left.
+
+        Raises:
+            LogPoisoned: nothing can be written down any more; the server is stopped.
+            RecordingGone: the same, if another process has the log.
+        """
         threading.Thread(target=self._from_client, daemon=True).start()
         assert self._process.stdout is not None
         with Signals() as signals, signals.going_to(lambda: self._process), self._process.stdout:

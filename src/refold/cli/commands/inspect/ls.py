@@ -25,7 +25,7 @@ from refold.store.place import StoredRun
 
 
 def _tokens(run: ListedRun) -> int:
-    return run.usage.input_tokens + run.usage.output_tokens if run.usage else 0
+    return run.usage.tokens if run.usage else 0
 
 
 def _cost(run: ListedRun) -> int:

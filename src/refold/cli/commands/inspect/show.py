@@ -303,10 +303,9 @@ def _tree(
 
 def _lacks_cost(tree: RunNode) -> bool:
     """Return whether the cost of an answer was not recorded though its provider is known."""
-    is_told = tree.usage.cost_usd_micros is not None
-    spent = tree.usage.input_tokens + tree.usage.output_tokens
-    names = [name for node in below(tree) for name in node.models]
-    return bool(spent and not is_told and (tree.guarantee or any(":" in each for each in names)))
+    if not tree.usage.tokens or tree.usage.cost_usd_micros is not None:
+        return False
+    return bool(tree.guarantee) or any(":" in name for node in below(tree) for name in node.models)
 
 
 def _digest(log: OpenedLog, tree: RunNode) -> str:
