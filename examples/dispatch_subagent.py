@@ -68,7 +68,7 @@ def main() -> None:
     )
 
     print(recording.output["message"] if recording.ok else recording.error)
-    print(render_text(refold.delegation_tree(recording.log), volatile=False))
+    print(render_text(refold.delegation_tree(recording.log)))
     print(refold.reexecute(recording, lead, session=session()))
 
 

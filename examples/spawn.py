@@ -53,7 +53,7 @@ def main() -> None:
     )
 
     print(recording.output or recording.error)
-    print(render_text(refold.delegation_tree(recording.log), volatile=False))
+    print(render_text(refold.delegation_tree(recording.log)))
     print(refold.reexecute(recording))
 
 

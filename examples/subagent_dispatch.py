@@ -48,7 +48,7 @@ def main() -> None:
     session = load_session(recording.log, json.loads(recording.output)["session_id"])
     for message in session.messages:
         print(f"  {message['role']}: {message['content'] or '(calls a tool)'}")
-    print(render_text(refold.delegation_tree(recording.log), volatile=False))
+    print(render_text(refold.delegation_tree(recording.log)))
     print(refold.reexecute(recording, lead))
 
 

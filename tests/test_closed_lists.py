@@ -21,7 +21,7 @@ PARTIAL: Final = {
     "refold.cli.commands.inspect.show._THERE": "the states in which a log is read",
     "refold.cli.commands.inspect.show._WORDS": "the states of which more is said",
     "refold.engine.recording.recorder._GUARDED": "what is never done twice unasked",
-    "refold.replay.bulk.processes.BAD": "the results that end with an exit code",
+    "refold.replay.bulk.bulk.BAD": "the results that end with an exit code",
     "refold.replay.compare.observed_calls._OWN": "what a call alone differs in",
     "refold.engine.workspace.contents._IN_NO_TREE": "git has an object, or an entry, of the others",
     "refold.replay.run.opened_run._READ": "of the others no entry verifies",
@@ -115,4 +115,4 @@ def test_what_is_said_to_be_partial_is_there() -> None:
 def test_the_lists_and_tables_are_found() -> None:
     assert {"Status", "Durability", "Category", "Result", "CallKind"} <= set(_lists().values())
     assert "refold.engine.log.writer.SYNCED_EACH" in _tables()
-    assert "refold.replay.bulk.processes.BAD" in _incomplete(), "a partial one is noticed"
+    assert "refold.replay.bulk.bulk.BAD" in _incomplete(), "a partial one is noticed"

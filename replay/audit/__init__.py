@@ -4,7 +4,6 @@ Input: a log. Output: a verification, a state or a chain of causes.  Imports `ex
 and `refold.engine`.  Rules: CONTRACT.md §5, §6, §14.14.
 
     verify          whether a log, and those below it, are intact, complete and authentic
-    signed          the signature of a log, checked against trusted keys
     causal          whether the entries of one log are consistent
     refolding       a log folded back into state
     session_fold    a session rebuilt from a log

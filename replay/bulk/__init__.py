@@ -4,8 +4,6 @@ Input: logs and programs. Output: a row per log, and a report on all.  Imports `
 `explain`, `index` and `refold.engine`.  Rules: CONTRACT.md §14.13.
 
     bulk         finds logs and programs, and makes one row each
-    verified     verifies logs without executing them
-    modules      the user's own modules, forgotten after each log
     processes    one helper process, forked for many logs at a time
     report       the rows and their summary
 """

@@ -5,17 +5,21 @@ state does not affect other logs' results. One helper process imports everything
 for a few logs at a time (`replay.bulk.processes`). If the programs exist only in this process, the
 logs are re-executed here, one after the other. The caller passes the function that re-executes one
 log: the command line knows the tools that Refold ships, `replay` knows none. `replay.bulk.report`
-reports the results.
+reports the results. Verification of many logs executes nothing: one that cannot be read, or that
+ends its process, is not intact and stops no other.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from refold.engine import errors
+from refold.engine.encoding.document import Document
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import (
     PACKED_SUFFIX,
@@ -28,9 +32,9 @@ from refold.engine.log.pack import opened
 from refold.engine.log.reader import read_entries
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name, program_needed
-from refold.replay.audit.verify import verify
-from refold.replay.bulk.processes import NotBegun, OnRow, Row, Schedule, in_processes
-from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
+from refold.replay.audit.verify import LogReport, Verification, unread, verify
+from refold.replay.bulk.processes import VERIFIED, NotBegun, OnRow, Row, Schedule, in_processes
+from refold.replay.bulk.report import BAD, BulkReport, LogResult, Result, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
 from refold.replay.reexecute.report import ReplayReport
@@ -123,8 +127,8 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
         with opened(given) as path:
             program = _program_of(path)
             _refuse_damage(path)
-            if is_observed(path):
-                return _watched(given, program)
+            if is_observed(path):  # nothing here can run it again
+                return _bad(given, program, "command needed", errors.UsageError(_WATCHED))
             return _row(given, program, reexecute(path, program))
     except (errors.ProgramNeeded, errors.ProgramNotFound) as error:
         return _bad(given, program, "program needed", error)
@@ -138,6 +142,12 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
         return _bad(given, program, "fault", error)
 
 
+def _refuse_damage(path: Path) -> None:
+    damage = next((one for one in verify(path).damage if one.what != TORN_TAIL), None)
+    if damage is not None:
+        raise damage.as_error()
+
+
 def _program_of(path: Path) -> str:
     first = next(read_entries(path))
     name = first.data.get("program")
@@ -148,20 +158,12 @@ def _program_of(path: Path) -> str:
     return name
 
 
-def _refuse_damage(path: Path) -> None:
-    found = verify(path).damage
-    damage = next((one for one in found if one.what != TORN_TAIL), None)
-    if damage is not None:
-        raise damage.as_error()
-
-
 def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
     divergences = tuple(
-        attrs.evolve(divergence, log=shown(given, Path(divergence.log)))
-        for divergence in report.divergences
+        attrs.evolve(each, log=shown(given, Path(each.log))) for each in report.divergences
     )
     first = divergences[0] if divergences else None
-    is_damaged = any(divergence.category == "log_damaged" for divergence in divergences)
+    is_damaged = any(each.category == "log_damaged" for each in divergences)
     return LogResult(
         log=os.fspath(given),
         result="damaged" if is_damaged else "diverged" if first else "identical",
@@ -172,13 +174,7 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
         entries=report.entries,
         children=report.children,
         ignored=report.ignored_count,
-        not_compared=(
-            *report.not_compared,
-            *(
-                f"what comes after the last entry of {name}, which has no end"
-                for name in report.ends_early
-            ),
-        ),
+        not_compared=(*report.not_compared, *(_BEHIND.format(name) for name in report.ends_early)),
         ends_early=report.ends_early,
         divergences=divergences,
     )
@@ -189,12 +185,8 @@ def shown(given: Path, log: Path) -> str:
     return f"{given}:{log.name}" if given.suffix == PACKED_SUFFIX else str(log)
 
 
-def _watched(given: Path, program: str) -> LogResult:
-    """Return the row of a watched command's log, which nothing here can run again."""
-    message = "a watched command: needs -- COMMAND (refold replay LOG -- COMMAND runs it again)"
-    return LogResult(
-        log=os.fspath(given), result="command needed", program=program, message=message
-    )
+_BEHIND: Final = "what comes after the last entry of {}, which has no end"
+_WATCHED: Final = "a watched command: needs -- COMMAND (refold replay LOG -- COMMAND runs it again)"
 
 
 def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:
@@ -241,8 +233,9 @@ def replay_logs(
             rows[index] = LogResult.from_json(row)
             tell(rows[index])
 
-        most, printed = in_parallel(logs, execute, take, schedule)
-        if printed is not None:
+        most = min(schedule.jobs or processors(), len(logs))
+        with contextlib.suppress(NotBegun):
+            printed = in_processes(logs, execute, take, attrs.evolve(schedule, jobs=most))
             told = tuple(rows[index] for index in range(len(logs)))
             return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
     if schedule.timeout_seconds is not None:
@@ -252,36 +245,15 @@ def replay_logs(
             "file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
-    told = _here(logs, here, tell, fail_fast=schedule.fail_fast)
-    return BulkReport(logs=told, seconds=_since(began), jobs=1)
-
-
-def in_parallel(
-    logs: Sequence[Path], execute: Reference, on_row: OnRow, schedule: Schedule
-) -> tuple[int, str | None]:
-    """Return how many logs were judged at a time, and their printed output.
-
-    The output is `None` if a separate process cannot import the function.
-    """
-    most = min(schedule.jobs or processors(), len(logs))
-    try:
-        return most, in_processes(logs, execute, on_row, attrs.evolve(schedule, jobs=most))
-    except NotBegun:
-        return most, None
-
-
-def _here(
-    logs: Sequence[Path], execute: Execute, on_verdict: OnVerdict, *, fail_fast: bool
-) -> tuple[LogResult, ...]:
-    rows: list[LogResult] = []
+    done: list[LogResult] = []
     for log in logs:
-        if fail_fast and any(is_bad(row) for row in rows):
-            rows.append(not_run(os.fspath(log)))
+        if schedule.fail_fast and any(row.result in BAD for row in done):
+            done.append(not_run(os.fspath(log)))
         else:
-            began = time.monotonic()
-            rows.append(attrs.evolve(execute(log), seconds=_since(began)))
-        on_verdict(rows[-1])
-    return tuple(rows)
+            start = time.monotonic()
+            done.append(attrs.evolve(here(log), seconds=_since(start)))
+        tell(done[-1])
+    return BulkReport(logs=tuple(done), seconds=_since(began), jobs=1)
 
 
 def _since(began: float) -> float:
@@ -293,3 +265,86 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# --- verified, not executed --------------------------------------------------------------------
+
+
+_LOGS_EACH: Final = 1_000
+"""So many logs repay the start of a process that verifies some of them."""
+
+OnVerification = Callable[[Verification], None]
+"""Called with each tree's verification as soon as it is known."""
+
+
+@attrs.frozen(kw_only=True)
+class VerifiedLog(Document):
+    """A tree that was verified, as it crosses processes."""
+
+    log: str
+    result: str = VERIFIED
+    seconds: float = 0.0
+    logs: tuple[LogReport, ...]
+
+
+def verifier() -> Callable[[Path], VerifiedLog]:
+    """Return what verifies one tree; called in another process."""
+    return lambda log: VerifiedLog(log=os.fspath(log), logs=verified(log).logs)
+
+
+def verify_logs(
+    logs: Sequence[Path], schedule: Schedule, on_verdict: OnVerification | None = None
+) -> tuple[Verification, ...]:
+    """Verify each of `logs` and the logs below it, and report in their order.
+
+    With an empty `schedule`, separate processes are started only for
+    thousands of logs.
+
+    Raises:
+        UsageError: as `replay_logs`.
+    """
+    trees: dict[int, Verification] = {}
+
+    def take(index: int, tree: Verification) -> None:
+        trees[index] = tree
+        if on_verdict is not None:
+            on_verdict(tree)
+
+    jobs = schedule.jobs
+    if schedule.timeout_seconds is None:
+        jobs = jobs or min(processors(), len(logs) // _LOGS_EACH) or 1
+        if jobs == 1:
+            for index, log in enumerate(logs):
+                take(index, verified(log))
+            return tuple(trees.values())
+    jobs = min(jobs or processors(), len(logs))
+    told: OnRow = lambda index, row: take(index, _tree_of(row))  # noqa: E731 - one line
+    execute = Reference(__name__, "verifier", {})
+    in_processes(logs, execute, told, attrs.evolve(schedule, jobs=jobs))
+    return tuple(trees[index] for index in range(len(logs)))
+
+
+def _tree_of(row: Row) -> Verification:
+    if row["result"] == VERIFIED:
+        return Verification(VerifiedLog.from_json(row).logs)
+    return unread(row["log"], row["message"], row["result"])
+
+
+def verified(given: Path) -> Verification:
+    """Return the verification of one tree, packed or not; never raises for its content."""
+    try:
+        with opened(given) as path:
+            tree = verify(path)
+    except errors.RefoldError as error:
+        if isinstance(error, errors.LogDamaged | errors.LogMissing | errors.LogUnsupported):
+            error.path = shown(given, Path(error.path))
+        what = error.what if isinstance(error, errors.LogUnsupported) else "not a log"
+        return unread(str(given), str(error), what)
+    except Exception as error:  # noqa: BLE001 - whoever can hash can write nonsense that chains
+        return unread(str(given), f"{type(error).__name__}: {error}", "not a log")
+    return Verification(tuple(_as_given(report, given) for report in tree.logs))
+
+
+def _as_given(report: LogReport, given: Path) -> LogReport:
+    damage = tuple(attrs.evolve(each, path=shown(given, Path(each.path))) for each in report.damage)
+    return attrs.evolve(report, path=shown(given, Path(report.path)), damage=damage)

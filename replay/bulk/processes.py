@@ -10,6 +10,7 @@ limits of all our processes (CONTRACT.md §7.3): it ends when the caller is inte
 """
 
 import gc
+import importlib.util
 import itertools
 import json
 import math
@@ -22,7 +23,9 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -30,13 +33,13 @@ import psutil
 
 from refold.engine.errors import UsageError
 from refold.engine.log.descriptors import write_all
+from refold.engine.loop.loop import is_librarys
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.ports.programs import load
 from refold.engine.process.bounded import run_bounded
 from refold.engine.process.bounds import Bounds, Ended
 from refold.engine.process.watchdog import take_protocol
 from refold.engine.runners.in_subprocess import STUB
-from refold.replay.bulk.modules import OwnModules
 from refold.replay.bulk.report import BAD, LogResult, died, not_run, timed_out
 
 _ENTRY: Final = "refold.replay.bulk.processes:serve"
@@ -139,8 +142,7 @@ def in_processes(
         if len(part) == 1 and left:
             on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
         elif schedule.fail_fast and answers.is_bad:
-            parts.append(left)
-            for index in itertools.chain(*parts):
+            for index in sorted(itertools.chain(left, *parts)):
                 on_row(index, not_run(os.fspath(logs[index])).as_json())
             break
         else:
@@ -267,8 +269,6 @@ class _Helper:
                     key.data(key.fd)
             self._end_overdue()
             self._start_more()
-        for index in self._waiting:
-            self._tell(index, json.dumps(not_run(self._logs[index]).as_json()).encode())
 
     def _patience(self) -> float | None:
         """Return how long to listen until a log has had its time; `None` for ever."""
@@ -330,7 +330,7 @@ class _Helper:
                     modules.forget()
                     execute = load(self._reference)
                 row = execute(Path(self._logs[index])).as_json()
-                is_well = row["result"] in _WELL
+                is_well = row["result"] not in BAD
                 if place and not is_well:
                     break
                 row["seconds"] = round(time.monotonic() - began, 6)
@@ -378,11 +378,10 @@ class _Helper:
         self._waiting.extendleft(reversed(fork.waiting))
 
     def _stop(self) -> None:
-        """End what still runs, and start nothing more."""
+        """End what still runs, and start nothing more: the caller reports what has no row."""
         self._stopped = True
         for reader, fork in self._forks.items():
             self._kill(reader, fork)
-            self._waiting.extendleft(reversed(fork.waiting))
         self._forks.clear()
 
     def _tell(self, index: int, row: bytes) -> None:
@@ -393,9 +392,6 @@ class _Helper:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-_WELL: Final = ("identical", "command needed", VERIFIED)
-
-
 def _surroundings(process: psutil.Process) -> tuple[object, ...]:
     """Return the global state that a program may change for the next, other than its modules."""
     return dict(os.environ), os.getcwd(), process.num_threads(), tuple(sys.path)  # noqa: PTH109 - the text
@@ -404,3 +400,70 @@ def _surroundings(process: psutil.Process) -> tuple[object, ...]:
 def _line(document: dict[str, Any]) -> bytes:
     """Return one line of ASCII; paths that are not valid text are preserved."""
     return json.dumps(document).encode() + b"\n"
+
+
+# --- the user's own modules --------------------------------------------------------------------
+
+
+class OwnModules:
+    """Forgets the modules of the user's own, and finds them again when they are imported.
+
+    They are executed again for each log, so no state stays in them. They are found and compiled
+    once, because code does not change.
+    """
+
+    def __init__(self) -> None:
+        self._staying: dict[str, ModuleType] = {}
+        self._found: dict[str, tuple[_CompiledOnce, list[str] | None]] = {}
+        sys.meta_path.insert(0, self)
+
+    def forget(self) -> None:
+        """Let them be imported anew.
+
+        Only those are looked at that came since: there are hundreds that stay.
+        """
+        for name, module in list(sys.modules.items()):
+            if self._staying.get(name) is module:
+                continue
+            if _is_own(name, module):
+                self._remember(name, getattr(module, "__spec__", None))
+                del sys.modules[name]
+            else:
+                self._staying[name] = module
+
+    def _remember(self, name: str, spec: Any) -> None:
+        loader = getattr(spec, "loader", None)
+        if type(loader) is SourceFileLoader and spec.name == name:
+            found = _CompiledOnce(name, loader.path)
+            self._found[name] = found, spec.submodule_search_locations
+
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how a module is imported that was forgotten here; `None` of any other."""
+        if name not in self._found:
+            return None
+        loader, places = self._found[name]
+        return importlib.util.spec_from_file_location(
+            name,
+            loader.path,
+            loader=loader,
+            submodule_search_locations=None if places is None else list(places),
+        )
+
+
+class _CompiledOnce(SourceFileLoader):
+    """Reads and compiles a module once, however often it is executed."""
+
+    _code: CodeType | None = None
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        if self._code is None:
+            self._code = super().get_code(fullname)
+        return self._code
+
+
+def _is_own(name: str, module: object) -> bool:
+    file = getattr(module, "__file__", None)
+    is_refolds = name.partition(".")[0] in ("refold", "__main__")
+    return bool(file) and not is_refolds and not is_librarys(str(file))

@@ -164,11 +164,6 @@ def not_run(log: str) -> LogResult:
     )
 
 
-def is_bad(row: LogResult) -> bool:
-    """Return whether a log is known to be not identical."""
-    return row.result in BAD
-
-
 def _case(log: LogResult) -> JUnitCase:
     told = (log.message, log.text) if log.message else None
     is_failure = log.result in ("diverged", "timed out", "damaged")

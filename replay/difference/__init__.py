@@ -7,7 +7,6 @@ Input: recorded and new values. Output: places and descriptions of differences. 
     text_diff       two texts, and two conversations
     causes          differences grouped by cause
     align           two sequences of calls, aligned
-    comparators     comparisons of two results
     excuses         ignored values: declared volatile, or redacted
     volatile        fields that hold only time or place
 """

@@ -11,6 +11,6 @@ Input: the first line that differs. Output: a divergence, for people and for mac
     fingerprints    other changes: program, tools, model, versions
     junit           results as JUnit XML
 
-To change the text of a divergence: `divergence`.  To name a difference in another way: a row of
-`naming.RULES`, with its case in the tests.
+To change the text of a divergence: `divergence`.  To name a difference in another way: a function
+of `naming.RULES`, with its case in the tests.
 """

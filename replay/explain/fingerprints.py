@@ -48,8 +48,10 @@ def changed(started: RunStarted, program: Program, tools: Mapping[str, Tool]) ->
     name = program_name(program)
     if not started.parent and name != started.program:
         found["program"] = (started.program, name)
-    found |= dict(_input(started.input, program))
-    return found | dict(_versions(started.versions)) | dict(_tools(started.tools, tools))
+    found |= dict(_input(started.input, program)) | dict(_versions(started.versions))
+    for offer, other in _redefined(started.tools, tools):
+        found |= dict(_definition(f"tool {offer['name']}", offer, other))
+    return found
 
 
 def _input(recorded: Json, program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -86,13 +88,6 @@ def _redefined(
             now = offer_of(tool)
             if now["digest"] != offer["digest"]:
                 yield offer, now
-
-
-def _tools(
-    offers: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    for offer, now in _redefined(offers, tools):
-        yield from _definition(f"tool {offer['name']}", offer, now)
 
 
 def _definition(

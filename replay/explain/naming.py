@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import Json, encode
 from refold.engine.events.events import scope_of
 from refold.replay.explain.divergence import Category
 from refold.replay.explain.run_on import Explorer
@@ -70,10 +70,11 @@ def named(explorer: Explorer, known: Collection[str]) -> Named:
         steps = _reached(steps)
     found = _in_order(_names(steps, has_ended=explorer.first.has_ended), explorer)
     case = _Case(explorer, found)
-    rule, answer = next((rule, a) for rule in RULES if (a := rule.answer(case)) is not None)
+    rule, answer = next((rule, a) for rule in RULES if (a := rule(case)) is not None)
     category, first, used = answer
     rest = [one for one in found if one not in used]
-    return Named(category, first, tuple(_marked(rest, first, explorer)), rule.name)
+    name = rule.__name__.strip("_").replace("_", " ")
+    return Named(category, first, tuple(_marked(rest, first, explorer)), name)
 
 
 def _reached(steps: list[AlignmentStep]) -> list[AlignmentStep]:
@@ -126,13 +127,19 @@ def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
 
 def _found_at(step: AlignmentStep, *, has_ended: bool) -> Found:
     one, other = step.recorded, step.now
-    if one is None:
-        return Found("extra_call", None, other)
-    if other is None:
-        return Found("unconsumed" if has_ended else "missing_call", one, None)
-    if one.kind != other.kind:
-        return Found("kind_changed", one, other)
-    return Found("name_changed" if one.name != other.name else "args_changed", one, other)
+    sides = (each and each.as_json() for each in (one, other))
+    return Found(first_word(*sides, has_ended=has_ended), one, other)
+
+
+def first_word(recorded: Json, now: Json, *, has_ended: bool) -> Category:
+    """Return what two requests that differ are called if nothing more is known."""
+    if recorded is None:
+        return "extra_call"
+    if now is None:
+        return "unconsumed" if has_ended else "missing_call"
+    if recorded.get("kind") != now.get("kind"):
+        return "kind_changed"
+    return "name_changed" if recorded.get("name") != now.get("name") else "args_changed"
 
 
 def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
@@ -178,7 +185,11 @@ class _Case:
         return one.category, one, [each for each in self.found if _shares(each, one)]
 
 
-def _due(case: _Case) -> Answer | None:
+def _timer_due(case: _Case) -> Answer | None:
+    """Name a timer that is due before the recorded one, or that fired with another length.
+
+    The first is `extra_call` if it is new, else `reordered`; the second is `args_changed`.
+    """
     explorer, early, recorded = case.explorer, case.explorer.early, case.recorded
     if early is not None:
         extra, moved = Found("extra_call", None, early), Found("reordered", recorded, early)
@@ -193,6 +204,10 @@ def _due(case: _Case) -> Answer | None:
 
 
 def _clock(case: _Case) -> Answer | None:
+    """Name another clock read: `extra_call` or `missing_call`.
+
+    All are alike, so their numbers count. In the place of a call, it is `kind_changed`.
+    """
     recorded = [item for item in case.explorer.recorded_items if item.kind == "clock"]
     now = [item for item in case.explorer.asked_items if item.kind == "clock"]
     opposite: tuple[Category, ...] = "missing_call", "unconsumed"
@@ -204,7 +219,7 @@ def _clock(case: _Case) -> Answer | None:
         opposite = ("extra_call",)
     else:
         return None
-    answers = (rule.answer(case) for rule in _OF_LINES)
+    answers = (rule(case) for rule in _OF_LINES)
     shown = next((answer[1] for answer in answers if answer is not None), None)
     if shown is None or shown.category not in opposite:
         return looked.category, looked, []
@@ -213,6 +228,10 @@ def _clock(case: _Case) -> Answer | None:
 
 
 def _sleep(case: _Case) -> Answer | None:
+    """Name a sleep that the record lacks, in the task of the recorded request or above it.
+
+    It is `extra_call`, or `kind_changed` in the place of a call that is gone.
+    """
     explorer, mismatch, entry, old = case.explorer, case.mismatch, case.entry, case.old
     if not entry.call or (old is not None and old.category == "reordered"):
         return None
@@ -239,12 +258,17 @@ def _sleep(case: _Case) -> Answer | None:
     return None
 
 
-def _only_one(case: _Case) -> Answer | None:
+def _one_line(case: _Case) -> Answer | None:
+    """Prefer the difference that one of the two lines is part of."""
     is_one = case.old is None or case.new is None or case.old is case.new
     return case.answer(case.old or case.new) if is_one else None
 
 
 def _replaced(case: _Case) -> Answer | None:
+    """Name two requests at one call key, none of them elsewhere, as one change.
+
+    Also if the recorded one was paired with a later one that is unlike it.
+    """
     old, new = case.old, case.new
     one, other = (old.recorded, new.now) if old and new else (None, None)
     if not (old and new and one and other) or not _is_gone(old) or new.category == "reordered":
@@ -261,6 +285,7 @@ def _replaced(case: _Case) -> Answer | None:
 
 
 def _put_below(case: _Case) -> Answer | None:
+    """Prefer a recorded request that moved into a task below its own to its replacement."""
     old, other = case.old, case.new.now if case.new else None
     if other is None or old is None or not old.is_moved or not (old.recorded and old.now):
         return None
@@ -269,6 +294,10 @@ def _put_below(case: _Case) -> Answer | None:
 
 
 def _asked_later(case: _Case) -> Answer | None:
+    """Prefer a new request to a recorded one that is made later with other arguments.
+
+    Likewise, to a cancellation that is gone.
+    """
     old, new = case.old, case.new
     is_cancel = old is not None and old.recorded is not None and old.recorded.kind == "cancel"
     is_later = is_cancel or (old is not None and old.now is not None)
@@ -276,11 +305,13 @@ def _asked_later(case: _Case) -> Answer | None:
 
 
 def _moved(case: _Case) -> Answer | None:
+    """Prefer a request that did not only move."""
     old, new = case.old, case.new
     return case.answer(new) if old and new and old.category == "reordered" != new.category else None
 
 
 def _sleep_gone(case: _Case) -> Answer | None:
+    """Name a sleep that is gone before the current request, if both lines are in place."""
     asked = case.emitted
     if asked is None:
         return None
@@ -295,6 +326,7 @@ def _sleep_gone(case: _Case) -> Answer | None:
 
 
 def _twin(case: _Case) -> Answer | None:
+    """Name the first of two equal requests, one of them new, as the new one."""
     emitted = case.emitted
     if emitted is None or emitted.is_mark or emitted.kind == "clock":
         return None
@@ -311,6 +343,7 @@ def _asked_before(case: _Case) -> int:
 
 
 def _earlier(case: _Case) -> Answer | None:
+    """Prefer a new request that was made before the recorded one."""
     before = set(case.explorer.asked_items[: _asked_before(case)])
     early = next((one for one in case.found if one.now in before and one.recorded is None), None)
     if early is None and case.recorded is None:
@@ -319,51 +352,48 @@ def _earlier(case: _Case) -> Answer | None:
 
 
 def _await(case: _Case) -> Answer | None:
+    """Name a program that ends while the recorded run waits `unconsumed`.
+
+    One that waits, or asks before it is given anything, is `unrecorded_await`.
+    """
     if case.mismatch.has_ended and not case.mismatch.event_kind:
         return "unconsumed", None, []
     is_given = case.mismatch.event_kind and case.explorer.first_given > _asked_before(case)
     return None if is_given else ("unrecorded_await", None, [])
 
 
-@attrs.frozen
-class Rule:
-    """A question about the first difference, which answers it or leaves it to the next rule."""
-
-    name: str
-    answer: Callable[[_Case], Answer | None]
-    sentence: str
-    """The rule in words."""
+def _recorded_line(case: _Case) -> Answer | None:
+    """Prefer the difference of the recorded line to that of the current one."""
+    return case.answer(case.old)
 
 
-_OF_LINES: Final = (
-    Rule("sleep", _sleep, "A sleep that the record lacks, in the task of the recorded request or "
-         "above it, is `extra_call`, or `kind_changed` in the place of a call that is gone."),
-    Rule("one line", _only_one, "If one of the two lines is part of a difference, it is that one."),
-    Rule("replaced", _replaced, "Two requests at one call key, none of them elsewhere, are one "
-         "change, also if the recorded one was paired with a later one that is unlike it."),
-    Rule("put below", _put_below, "A recorded request that moved into a task below its own goes "
-         "before its replacement."),
-    Rule("asked later", _asked_later, "A new request goes before a recorded one that is made later "
-         "with other arguments, and before a cancellation that is gone."),
-    Rule("moved", _moved, "A request that only moved gives way to one that did not."),
-    Rule("recorded line", lambda case: case.answer(case.old), "The recorded line's difference "
-         "goes before the other."),
-)  # fmt: skip
+def _order(_case: _Case) -> Answer:
+    """Call anything else `reordered`."""
+    return "reordered", None, []
 
-RULES: Final = (
-    Rule("timer due", _due, "A timer that is due before the recorded one is `extra_call` if it is "
-         "new, else `reordered`. One that fired with another length is `args_changed`."),
-    Rule("clock", _clock, "Another clock read is `extra_call` or `missing_call`; all are alike, so "
-         "their numbers count. In the place of a call, it is `kind_changed`."),
+
+Rule = Callable[[_Case], Answer | None]
+"""A question about the first difference: it answers, or leaves it to the next one (`None`)."""
+
+_OF_LINES: Final[tuple[Rule, ...]] = (
+    _sleep,
+    _one_line,
+    _replaced,
+    _put_below,
+    _asked_later,
+    _moved,
+    _recorded_line,
+)
+RULES: Final[tuple[Rule, ...]] = (
+    _timer_due,
+    _clock,
     *_OF_LINES,
-    Rule("sleep gone", _sleep_gone, "If both lines are in place, a sleep that is gone before the "
-         "current request is the difference."),
-    Rule("twin", _twin, "Of two equal requests, one of them new, the first is the new one."),
-    Rule("earlier", _earlier, "A new request that was made before the recorded one comes first."),
-    Rule("await", _await, "A program that ends while the recorded run waits is `unconsumed`. One "
-         "that waits, or asks before it is given anything, is `unrecorded_await`."),
-    Rule("order", lambda _case: ("reordered", None, []), "Anything else is `reordered`."),
-)  # fmt: skip
+    _sleep_gone,
+    _twin,
+    _earlier,
+    _await,
+    _order,
+)
 """The first rule with an answer decides."""
 
 

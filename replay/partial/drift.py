@@ -3,12 +3,15 @@
 The program runs again with some of its outcomes live (`replay.partial.rerun`), and the two records
 are compared scope by scope: same, arguments changed, result changed, new, missing. Differences that
 follow from an earlier changed result are marked as consequent; the rest is the drift. Values that
-either record's rules declare volatile (CONTRACT.md §12.7) are ignored and listed.
+either record's rules declare volatile (CONTRACT.md §12.7) are ignored and listed. A comparator
+decides whether two results count as equal; the default is exact.
 """
 
+import contextlib
+import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +25,6 @@ from refold.engine.log.names import tree
 from refold.engine.recording.bookends import declared_volatile
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.align import Pair, align
-from refold.replay.difference.comparators import Comparator, comparator, exact
 from refold.replay.difference.excuses import (
     IGNORED_MAX,
     KIND_ASKED,
@@ -31,12 +33,99 @@ from refold.replay.difference.excuses import (
     unmatched,
     without_volatile,
 )
-from refold.replay.difference.pointer_diff import differences
+from refold.replay.difference.pointer_diff import differences, same
 from refold.replay.difference.volatile import without_places
 from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, DriftReport, DriftVerdict
 from refold.replay.partial.rerun import Again, rerun
 from refold.replay.partial.sources import Sources
+
+Comparator = Callable[[Json, Json], bool]
+"""(recorded, now) → whether they count as the same."""
+
+
+def exact(recorded: Json, now: Json) -> bool:
+    """Return whether two JSON values are equal, in any order of members."""
+    return same(recorded, now)
+
+
+def text(recorded: Json, now: Json) -> bool:
+    """Return whether they are equal but for case and white space in texts."""
+    return same(_plain(recorded), _plain(now))
+
+
+def subset(recorded: Json, now: Json) -> bool:
+    """Return whether all that was recorded is there now; more members and items may be."""
+    match recorded, now:
+        case Mapping(), Mapping():
+            return all(key in now and subset(value, now[key]) for key, value in recorded.items())
+        case list(), list():
+            left = list(now)
+            return all(_take_match(item, left) for item in recorded)
+        case _:
+            return same(recorded, now)
+
+
+def numbers(tolerance: float) -> Comparator:
+    """Return a comparator that lets numbers differ, by `tolerance` of the larger or absolutely."""
+
+    def close(recorded: Json, now: Json) -> bool:
+        match recorded, now:
+            case bool(), _:
+                return recorded is now
+            case int() | float(), int() | float() if not isinstance(now, bool):
+                return math.isclose(recorded, now, rel_tol=tolerance, abs_tol=tolerance)
+            case Mapping(), Mapping():
+                return recorded.keys() == now.keys() and all(
+                    close(value, now[key]) for key, value in recorded.items()
+                )
+            case list(), list():
+                return len(recorded) == len(now) and all(map(close, recorded, now))
+            case _:
+                return same(recorded, now)
+
+    return close
+
+
+_NAMED: Final[dict[str, Comparator]] = {"exact": exact, "text": text, "subset": subset}
+
+
+def comparator(which: Comparator | str) -> Comparator:
+    """Return a comparator by its name (`exact`, `text`, `subset`, `numbers:0.01`), or itself.
+
+    Raises:
+        UsageError: no comparator has this name.
+    """
+    if not isinstance(which, str):
+        return which
+    if which in _NAMED:
+        return _NAMED[which]
+    name, _, number = which.partition(":")
+    if name == "numbers":
+        with contextlib.suppress(ValueError):
+            return numbers(float(number))
+    raise UsageError(f"unknown rule {which!r}: expected exact, text, subset or numbers:0.01")
+
+
+def _plain(value: Json) -> Any:
+    match value:
+        case str():
+            return " ".join(value.casefold().split())
+        case list():
+            return [_plain(item) for item in value]
+        case Mapping():
+            return {key: _plain(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _take_match(item: Json, left: list[Json]) -> bool:
+    for at, other in enumerate(left):
+        if subset(item, other):
+            del left[at]
+            return True
+    return False
+
 
 COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
 """Names that a comparator may have, in addition to single tools, models and children."""
@@ -109,26 +198,22 @@ class Records:
         )
         if one is None or other is None:
             verdict: DriftVerdict = "new" if one is None else "missing"
-            yield attrs.evolve(
-                row, verdict=verdict, consequent=self._has_drifted, noise=self._cancelled
-            )
-            return
-        if not self._asks_the_same(one, other):
+            yield self._drifted(row, verdict, noise=self._cancelled)
+        elif not self._asks_the_same(one, other):
             found = differences(one.item.arguments, other.item.arguments)
             diff = tuple(each for each in found if each.pointer not in _WHERE_IT_STOOD)
-            yield attrs.evolve(
-                row,
-                verdict="arguments_changed",
-                consequent=self._has_drifted,
-                noise=self._was_cut,
-                recorded=one.item.as_json(),
-                now=other.item.as_json(),
-                diff=diff,
-            )
-            return
-        below = list(self._below(one, other))
-        yield from below
-        yield self._compared(row, one, other, below)
+            sides = {"recorded": one.item.as_json(), "now": other.item.as_json(), "diff": diff}
+            yield self._drifted(row, "arguments_changed", noise=self._was_cut, **sides)
+        else:
+            below = list(self._below(one, other))
+            yield from below
+            yield self._compared(row, one, other, below)
+
+    def _drifted(self, row: CallDrift, verdict: DriftVerdict, **told: Any) -> CallDrift:
+        """Return the row of a call that differs; it may follow from what drifted before."""
+        if verdict == "result_changed":
+            told["diff"] = differences(told["recorded"], told["now"])
+        return attrs.evolve(row, verdict=verdict, **{"consequent": self._has_drifted} | told)
 
     def _asks_the_same(self, one: AskedCall, other: AskedCall) -> bool:
         if one.identity == other.identity:
@@ -145,15 +230,9 @@ class Records:
         rule = self._rules.get(row.name) or self._rules.get(row.kind) or self._rules.get("*", exact)
         if recorded == now or self._is_excused(one, recorded, now, rule):
             return row
-        return attrs.evolve(
-            row,
-            verdict="result_changed",
-            consequent=any(one.is_drift for one in below),
-            noise=self._is_cut(one, other),
-            recorded=recorded,
-            now=now,
-            diff=differences(recorded, now),
-        )
+        is_below, noise = any(each.is_drift for each in below), self._is_cut(one, other)
+        told = {"recorded": recorded, "now": now, "consequent": is_below, "noise": noise}
+        return self._drifted(row, "result_changed", **told)
 
     def _is_cut(self, one: AskedCall, other: AskedCall) -> bool:
         """Return whether the results can differ because a run was cancelled at another point."""
@@ -217,15 +296,8 @@ class Records:
         ends = without_places(self._old.whole_end), without_places(self._new.whole_end)
         if ends[0] == ends[1] or self._excuses.passes("run", "", self._old.entries, ends):
             return row
-        return attrs.evolve(
-            row,
-            verdict="result_changed",
-            consequent=self._has_drifted,
-            noise=self._cancelled,
-            recorded=ends[0],
-            now=ends[1],
-            diff=differences(*ends),
-        )
+        told = {"recorded": ends[0], "now": ends[1], "noise": self._cancelled}
+        return self._drifted(row, "result_changed", **told)
 
 
 _WHERE_IT_STOOD: Final = ("/predecessor", "/base")

@@ -4,7 +4,7 @@
 (`engine.recording.supplied`). A missing recorded outcome is an error, never replaced by a similar
 one. `replay.partial.drift` compares the results.
 
-A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`, `replay.what_if.matcher`.
+A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`.
 """
 
 from collections import defaultdict

@@ -9,7 +9,7 @@ fingerprints (CONTRACT.md §12.4, §12.5).
 import itertools
 import threading
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -32,7 +32,7 @@ from refold.replay.explain.divergence import (
     between,
     line_of,
 )
-from refold.replay.explain.naming import Found, Named, named
+from refold.replay.explain.naming import Found, Named, first_word, named
 from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.run_end import end_of, end_of_verdict
@@ -50,6 +50,10 @@ class _Sides:
     call: str = ""
     seq: int | None = None
     items: tuple[Item | None, Item | None] = (None, None)
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of a difference that both sides give."""
+        return {name: getattr(self, name) for name in ("recorded", "now", "call", "seq")}
 
 
 class Comparison:
@@ -246,10 +250,7 @@ class Comparison:
             category=name,
             where=self._where(sides),
             log=str(self.log),
-            call=sides.call,
-            seq=sides.seq,
-            recorded=sides.recorded,
-            now=sides.now,
+            **sides.members(),
             diff=diff,
             texts=texts,
             last=tuple(line_of(entry, replayed.cursor.data(entry)) for entry in last),
@@ -344,10 +345,7 @@ class Comparison:
         return Later(
             category=found.category,
             where=self._where(sides),
-            call=sides.call,
-            seq=sides.seq,
-            recorded=sides.recorded,
-            now=sides.now,
+            **sides.members(),
             diff=() if is_order else _without_call(between(sides.recorded, sides.now)),
             consequence=found.is_consequence,
         )
@@ -373,15 +371,6 @@ class Comparison:
                 now=self.end,
                 diff=diff,
             )
-
-
-def first_word(recorded: Json, now: Json, *, has_ended: bool) -> Category:
-    """Return what two lines that differ are called if nothing more is known."""
-    if now is None:
-        return "unconsumed" if has_ended else "missing_call"
-    if recorded.get("kind") != now.get("kind"):
-        return "kind_changed"
-    return "name_changed" if recorded.get("name") != now.get("name") else "args_changed"
 
 
 def _sides_of(mismatch: Mismatch) -> _Sides:

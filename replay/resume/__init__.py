@@ -6,7 +6,6 @@ Input: a log, its program, and edits. The run continues and writes.  Imports `pa
     resume           continues in the same log
     open_ends        open requests, effects in doubt and timers of an unfinished record
     fork             continues in a new log, with edits
-    transplant       copies the beginning of a log into a new one
     observed_fork    the answers that a fork of a watched command serves
     observed_resume  recorded answers and repeated requests of an interrupted watched command
 """

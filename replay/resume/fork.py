@@ -1,9 +1,10 @@
 """`fork`: what if this result had been different? The rules are CONTRACT.md §12.11.
 
-The beginning of a log is copied into a new one (`replay.resume.transplant`) with edits. Then the
-program continues from there as a resumed run does. Its requests are served from the origin's
-record, executed live or stubbed, as the sources specify. The origin's bytes never change: to find
-the place of a fork, the logs above it are only read.
+The beginning of a log is copied into a new one with edits: its data is unchanged otherwise, its
+hash chain is new, and children are bound to it in both directions. Then the program continues from
+there as a resumed run does. Its requests are served from the origin's record, executed live or
+stubbed, as the sources specify. The origin's bytes never change: to find the place of a fork, the
+logs above it are only read.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ import attrs
 from refold.engine import errors
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import members_to_json
+from refold.engine.events import events
+from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     ChildFinished,
     InputAsked,
@@ -30,13 +33,17 @@ from refold.engine.events.events import (
     key_in,
     run_and_call,
 )
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log import names
 from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry, read_entries, scan
+from refold.engine.log.writer import LogWriter
 from refold.engine.ports.effects import RunChild
-from refold.engine.ports.ports import ChildRequest, Question, Tool
+from refold.engine.ports.ports import ChildRequest, Parentage, Question, Tool
+from refold.engine.recording.bookends import SCRIPT, nonce
+from refold.engine.recording.ledger import Ledger
 from refold.engine.runners.recorded import Recording
 from refold.replay.difference.pointer_diff import few
 from refold.replay.index.by_call import Book, asked_of
@@ -49,7 +56,6 @@ from refold.replay.reexecute.reexecute import replay_tree
 from refold.replay.reexecute.report import RunAgain
 from refold.replay.reexecute.world import first_event, program_of
 from refold.replay.resume.resume import continued
-from refold.replay.resume.transplant import OUTCOMES, Transplant
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +87,7 @@ def forked(
     """Copy a log up to an entry into a new one, change results, and continue the program.
 
     With `failed`, failed children run again; other successful outcomes come from the record. Other
-    arguments are those of `refold.fork`; see `replay.resume.transplant.edit` for what a value of
+    arguments are those of `refold.fork`; see `replay.resume.fork.edit` for what a value of
     `edits` may be.
 
     Raises:
@@ -110,18 +116,16 @@ def forked(
     again = attrs.evolve(again, program=program)
     origin = {"nonce": book.started.nonce, "head": last.hash, "at": last.seq}
     origin |= {"edits": sorted(changed)}
-    events = {key: edit.event for key, edit in changed.items()}
-    plan = Transplant(cuts=cuts(source, last.seq + 1), edits=events, origin=origin)
+    kept, outcomes = cuts(source, last.seq + 1), {key: one.event for key, one in changed.items()}
     _check_free(into)
     had_blobs = names.blobs_of(into).exists()
     with _undone(into, root, changed, had_blobs=had_blobs):
-        plan.copy(root, into, None)
+        Transplant(root, into, None, kept, outcomes, origin).copy()
         recording = recording_of_log(into, program) if scan(into).sealed else None
         # A log that goes on is re-executed by going on; but no other is.
         copies = {edit.log: _place(edit.log, root, into) for edit in changed.values()}
         if recording is not None or any(
-            copy.exists() and (old not in plan.cuts or scan(copy).sealed)
-            for old, copy in copies.items()
+            copy.exists() and (old not in kept or scan(copy).sealed) for old, copy in copies.items()
         ):
             _check_copy(into, again)
     made = AgainSupply if failed else ForkSupply
@@ -248,8 +252,8 @@ class ForkSupply(BookSupply):
         is_kept = is_here and outcome.child is not None and old is not None and old.exists()
         if not is_kept or old is None or request.log is None:
             return attrs.evolve(outcome, child=None)  # its seed and ids are those of its own place
-        plan = Transplant(cuts={}, edits={}, origin=None)
-        return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
+        copied = Transplant(old, request.log, request.identity.parent).copy()
+        return attrs.evolve(outcome, child=copied)
 
 
 class AgainSupply(ForkSupply):
@@ -322,7 +326,9 @@ def fork_entry(log: Path, at: int | None, edits: Iterable[Edit]) -> tuple[Path, 
         raise errors.ForkRefused(str(log), problem, options)
     while len({path for path, _ in found}) > 1:  # of the lowest run, its start in the one above
         lowest = max((path for path, _ in found), key=lambda path: path.name.count("."))
-        found = [_start(path) if path == lowest else (path, entry) for path, entry in found]
+        bond = _bond(lowest)
+        assert bond is not None, "edits are in one tree"
+        found = [bond[:2] if path == lowest else (path, entry) for path, entry in found]
     return min(found, key=lambda place: place[1].seq)
 
 
@@ -351,15 +357,21 @@ def _entry(log: Path, at: int) -> Entry:
     return last[0]
 
 
-def _start(log: Path) -> tuple[Path, Entry]:
-    """Return the log above a child's, and the entry there that starts the child."""
-    above = names.parent_of(log)
-    assert above is not None, "edits are in one tree"
-    path, number = above
-    entries = read_entries(path, torn_ok=True)
-    return path, next(
-        each for each in entries if each.kind == "child.started" and each.data["number"] == number
-    )
+def _bond(log: Path) -> tuple[Path, Entry, Entry | None] | None:
+    """Return the log above a child's, and the entries there of its start and its end.
+
+    `None` for a root's log; the end is `None` if the child was never joined.
+    """
+    above, start = names.parent_of(log), None
+    if above is None:
+        return None
+    for entry in read_entries(above[0], torn_ok=True):
+        if entry.kind == "child.started" and entry.data["number"] == above[1]:
+            start = entry
+        elif start is not None and entry.kind == "child.finished" and entry.call == start.call:
+            return above[0], start, entry
+    assert start is not None, "the logs are one tree's"
+    return above[0], start, None
 
 
 def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
@@ -368,10 +380,10 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
     path = log
     for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
-        if number is None or not names.child_path(path, number).exists():
+        if number is None or not child_path(path, number).exists():
             problem = f"{key!r}: {start} did not start a child{_keys(path)}"
             raise errors.ForkRefused(str(path), problem)
-        path = names.child_path(path, number)
+        path = child_path(path, number)
     asked = None
     for entry in read_entries(path, resolve=True, torn_ok=True):
         if entry.call != call:
@@ -408,20 +420,96 @@ def _keys(log: Path) -> str:
 def cuts(log: Path, kept: int) -> dict[Path, int]:
     """Return how many entries are kept: of the log, and of those above it up to its end."""
     found = {log: kept}
-    while (above := names.parent_of(log)) is not None:
-        log, number = above
-        end = _end_of_child(log, number)
+    while (bond := _bond(log)) is not None:
+        log, _, end = bond
         if end is not None:
-            found[log] = end
+            found[log] = end.seq
     return found
 
 
-def _end_of_child(log: Path, number: int) -> int | None:
-    """Return the entry at which a child was joined; `None` if it never was."""
-    call = None
-    for entry in read_entries(log, torn_ok=True):
-        if entry.kind == "child.started" and entry.data["number"] == number:
-            call = entry.call
-        elif entry.kind == "child.finished" and entry.call == call and call is not None:
-            return entry.seq
-    return None
+# --- the copy ----------------------------------------------------------------------------------
+
+
+OUTCOMES: Final = (
+    events.ToolReturned, events.ModelAnswered, events.ChildFinished, events.InputGiven,
+    events.ValueDrawn,
+)  # fmt: skip
+"""The events that an edit can change."""
+
+Cuts = Mapping[Path, int]
+"""How many entries are kept of a log; of one that is not named, all."""
+
+
+@attrs.define
+class Transplant:
+    """One log to be copied, with the logs of the children that it joins."""
+
+    _old: Path
+    _new: Path
+    _parent: Parentage | None
+    _cuts: Cuts = attrs.field(factory=dict)
+    _edits: Mapping[str, events.Event] = attrs.field(factory=dict)
+    """By key relative to the root run: the new outcome."""
+    _origin: dict[str, Any] | None = None
+    """The description of the origin in the new root."""
+    _ledger: Ledger = attrs.field(init=False)
+    _started: events.RunStarted = attrs.field(init=False)
+    _numbers: dict[str, int] = attrs.field(factory=dict, init=False)
+    """Of children, by the call that started them."""
+
+    def copy(self) -> ChildRef:
+        """Copy the log and those below it; return the reference to the copy.
+
+        Raises:
+            LogExists: a log already exists at the new place.
+            LogError: the old log, or one of its children's, is damaged.
+        """
+        keep = self._cuts.get(self._old)
+        for entry in read_entries(self._old, resolve=True, torn_ok=True):
+            if keep is not None and entry.seq >= keep:
+                break
+            event: Any = structure(entry.kind, entry.data)
+            if isinstance(event, events.RunStarted):
+                self._begin(event, entry.meta)
+            elif isinstance(event, events.RunFinished):
+                self._ledger.step = entry.cause or 0
+                self._ledger.seal(event, {})
+            else:
+                self._ledger.append(self._changed(event, entry.call or ""), entry.call, entry.cause)
+        for call in self._ledger.starts:  # beginnings of children that are to go on
+            old = child_path(self._old, self._numbers[call])
+            if old in self._cuts:
+                self._child(call, self._ledger.starts[call])
+        self._ledger.barrier()
+        head, entries = self._ledger.close()
+        return ChildRef(run=self._started.run_id, head=head, events=entries)
+
+    def _begin(self, event: events.RunStarted, meta: Mapping[str, Any]) -> None:
+        parent = attrs.asdict(self._parent) if self._parent else None
+        origin = None if parent else self._origin
+        event = attrs.evolve(event, parent=parent, nonce=nonce(), origin=origin)
+        self._started = event
+        marks = {name: value for name, value in meta.items() if name.startswith(SCRIPT)}
+        writer = LogWriter.create(self._new, event, durability="fast", meta=marks)
+        self._ledger = Ledger.begun(writer, event)
+
+    def _changed(self, event: Any, call: str) -> Any:
+        if event.__class__ in OUTCOMES:
+            event = self._edits.get(key_in(self._started.path, call), event)
+        match event:
+            case events.ChildStarted(number=number):
+                self._numbers[call] = number
+            case events.ChildFinished(outcome=outcome) if call in self._ledger.starts:
+                start = self._ledger.hash_of_start(call)
+                number = self._numbers[call]
+                if outcome.child is not None and child_path(self._old, number).exists():
+                    ref = self._child(call, start)
+                    self._ledger.joined(call, number, ref)
+                    return attrs.evolve(event, outcome=attrs.evolve(outcome, child=ref))
+        return event
+
+    def _child(self, call: str, start: str) -> ChildRef:
+        number = self._numbers[call]
+        parent = Parentage(run=self._started.run_id, call=call, hash=start)
+        logs = child_path(self._old, number), child_path(self._new, number)
+        return Transplant(*logs, parent, self._cuts, self._edits).copy()

@@ -62,11 +62,8 @@ class Standing:
         self.step = 0
         """The last entry from the world."""
         self.head = ""
-        self.asked: dict[str, events.InputAsked] = {}
         self.events: dict[str, Any] = {}
         """Requests without an outcome, by call."""
-        self.changes: dict[str, events.ToolCalled] = {}
-        """Leaf tools that change the world and have no outcome, by call."""
         self.virtual_us = 0
         """Virtual time as the program last saw it."""
         self.changes_made: Counter[tuple[str, str]] = Counter()
@@ -74,7 +71,7 @@ class Standing:
         self.numbers: dict[str, int] = {}
         """Of children, by call."""
         self.given_up: set[str] = set()
-        """Calls of children that were cancelled: nobody waits for their questions."""
+        """Calls that were cancelled: nobody waits for what they ask, or for their outcome."""
         self._active = array("q")
         self._since = 0
         self._before = 0
@@ -125,13 +122,10 @@ class Standing:
         if entry.kind in events.COMPLETES or entry.kind == "effect.late":
             self.requests.pop(call, None)
             self.events.pop(call, None)
-        if entry.kind in events.COMPLETES or entry.kind in ("effect.late", "effect.cancelled"):
-            self.asked.pop(call, None)
-            self.changes.pop(call, None)
         match event:
             case events.ChildStarted():
                 self.starts[call], self.numbers[call] = entry.hash, event.number
-            case events.EffectCancelled(kind="child"):
+            case events.EffectCancelled():
                 self.given_up.add(call)
             case events.ChildFinished(outcome=outcome):
                 self.starts.pop(call, None)
@@ -141,10 +135,6 @@ class Standing:
                     self.leaves.append((self.numbers[call], leaf))
                     log = child_path(self.log, self.numbers[call])
                     self.digest.add_child(call, tree_digest_of(log))
-            case events.InputAsked():
-                self.asked[call] = event
-            case events.ToolCalled(effect="changes") if not event.delegates:
-                self.changes[call] = event
 
 
 @attrs.frozen(kw_only=True)
@@ -166,15 +156,15 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
     Raises:
         LogError: the log is damaged or missing.
     """
-    standing = Standing(log_path("open_ends", log))
-    questions = [
-        Question(key=standing.path(call), question=asked.question, schema=asked.schema)
-        for call, asked in standing.asked.items()
-    ]
-    doubts = [
-        Doubt(key=standing.path(call), tool=called.tool, arguments=called.arguments)
-        for call, called in standing.changes.items()
-    ]
+    standing, questions, doubts = Standing(log_path("open_ends", log)), [], []
+    for call, asked in standing.events.items():
+        key = standing.path(call)
+        match asked:
+            case events.InputAsked(question, schema) if call not in standing.given_up:
+                questions.append(Question(key=key, question=question, schema=schema))
+            case events.ToolCalled(tool, arguments, effect="changes", delegates=delegates):
+                if call not in standing.given_up and not delegates:
+                    doubts.append(Doubt(key=key, tool=tool, arguments=arguments))
     unfinished = [standing.path(call) for call in standing.requests]
     for call in standing.starts:
         path = child_path(standing.log, standing.numbers[call])

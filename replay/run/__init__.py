@@ -9,7 +9,6 @@ executed.  Imports `observed`, `index` and `refold.engine`.  Rules: CONTRACT.md 
     reading         reads a log of either kind: how far, and what its agents did
     run_node        frozen values, one node an agent
     turns           what an agent did: requests with what the model saw, and steps
-    totals          sums over all agents
     tree_text       the agents as text
     amounts         requests and costs in words
     steady          texts of a watched run without what changes on every run

@@ -24,8 +24,7 @@ from refold.replay.index.guarantee import is_observed
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.program import ProgramLog
 from refold.replay.run.reading import Reading, fold_sensibly
-from refold.replay.run.run_node import FileUse, RunNode
-from refold.replay.run.totals import below, totals
+from refold.replay.run.run_node import FileUse, RunNode, below, totals
 from refold.replay.run.turns import (
     ROOT,
     Interval,
@@ -197,7 +196,7 @@ class OpenedRun:
 
     @cached_property
     def totals(self) -> dict[str, Any]:
-        """Sums over all agents (`replay.run.totals`)."""
+        """Sums over all agents (`replay.run.run_node`)."""
         return totals(self.tree)
 
     @cached_property

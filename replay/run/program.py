@@ -15,7 +15,7 @@ from refold.engine.errors import LogMissing
 from refold.engine.events import events
 from refold.engine.events.events import scope_above, scope_of
 from refold.engine.events.limits import CEILINGS, Limits
-from refold.engine.events.outcome import Outcome, Usage
+from refold.engine.events.outcome import Usage
 from refold.engine.log.names import child_path
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
@@ -46,26 +46,13 @@ class _Asked(Value):
 class _Start:
     """A child as described in its parent's log."""
 
-    call: str
-    number: int = 0
-    """0 for a start that was rejected."""
-    run_id: str = ""
-    asked: _Asked = _Asked()
-    """Without members where the log does not have it, of a rejected start."""
-    outcome: Outcome | None = None
-    ended_us: int | None = None
-    """When the outcome was written."""
-    late: str = ""
-    """The status of an outcome that came too late to be delivered."""
-    tool: str = ""
+    told: dict[str, Any]
+    """The fields of its node that this log has."""
+    has_log: bool = False
+    """Whether its outcome has a log with entries."""
     is_cancelled: bool = False
     is_dropped: bool = False
     """Whether the program cancelled it on purpose, such as the loser of a race."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing is known of its end."""
-        return self.outcome is None and not (self.is_cancelled or self.late)
 
 
 _MAIN: Final = "0"
@@ -128,7 +115,8 @@ class ProgramLog(Reading):
                 self._delegating.pop(call, None)
                 self._own.ended(call, cancelled=True)
             case "effect.late" if call in self._starts:
-                self._starts[call].late = str(data.get("status"))
+                if not (told := self._starts[call].told)["is_joined"]:  # else it came before
+                    told["status"] = str(data.get("status"))
             case kind if kind in _EVENTS:
                 self._take_event(self.event(entry), call, entry.meta)
 
@@ -148,17 +136,17 @@ class ProgramLog(Reading):
                 if event.status == "error":
                     self._own.failed[str((event.error or {}).get("code", ""))] += 1
             case events.ChildStarted():
-                asked = _asked(event.delegation)
-                self._starts[call] = _Start(
-                    call, event.number, event.run_id, asked, tool=asked.tool
-                )
+                self._begin(call, event.delegation, number=event.number, run_id=event.run_id)
             case events.ChildFinished():
                 if call not in self._starts:  # rejected: what was asked for stands in its end
-                    asked = _asked(event.delegation or {})
-                    tool = asked.tool if event.delegation else self._dialect(call)
-                    self._starts[call] = _Start(call, asked=asked, tool=tool)
-                self._starts[call].outcome = event.outcome
-                self._starts[call].ended_us = meta.get("wall_us")
+                    more = {} if event.delegation else {"tool": self._dialect(call)}
+                    self._begin(call, event.delegation or {}, **more)
+                start, outcome = self._starts[call], event.outcome
+                start.has_log = outcome.child is not None and outcome.child.events > 0
+                start.told |= {"is_joined": True, "ended_us": meta.get("wall_us")}
+                start.told |= {name: getattr(outcome, name) for name in _OF_OUTCOME}
+                made = tuple((each.kind, each.name) for each in outcome.artifacts)
+                start.told["artifacts"] = made
             case events.RunFinished():
                 artifacts = event.artifacts or ()
                 self._left = {
@@ -169,6 +157,26 @@ class ProgramLog(Reading):
                     "is_empty": event.output == "" and not (event.summary or artifacts),
                 }
                 self.finished = event
+
+    def _begin(self, call: str, delegation: dict[str, Any], **more: Any) -> None:
+        """Keep a start, with checked limits; one that was rejected has the number 0.
+
+        Raises:
+            EventMalformed: a member has the wrong type.
+            LimitRefused: a limit is invalid.
+        """
+        asked, own = members(_Asked, delegation), self.started
+        Limits.from_json(asked.limits)
+        told = {name: getattr(asked, name) for name in attrs.fields_dict(_Asked) if name != "tools"}
+        told |= {
+            "name": asked.agent or asked.program,
+            "call": call,
+            "depth": own.depth + 1 if own is not None else 0,
+            "narrowed": _other(asked.limits, _inherited(own.limits if own is not None else {})),
+            "tools_granted": None if asked.tools is None else tuple(asked.tools),
+            "is_joined": False,
+        }
+        self._starts[call] = _Start({"number": 0, "run_id": "", "status": UNFINISHED} | told | more)
 
     def _dialect(self, call: str) -> str:
         """Return the delegation tool that a rejected start came from; empty if that is not sure.
@@ -240,61 +248,30 @@ class ProgramLog(Reading):
         return {"depth": self.started.depth, "limits": limits, "narrowed": narrowed}
 
     def _child(self, start: _Start) -> RunNode:
-        told = self._fields_of(start)
-        path = child_path(self.path, start.number)
-        reading = self._children.get(start.call) or ProgramLog(path, self._prices)
+        told, call = start.told, start.told["call"]
+        path = child_path(self.path, told["number"])
+        reading = self._children.get(call) or ProgramLog(path, self._prices)
         try:
-            if not start.number or path.is_symlink():  # what it points at is nobody's child
-                return self._without_log(start, told, path)
+            if not told["number"] or path.is_symlink():  # what it points at is nobody's child
+                return self._without_log(start, path)
             reading.read()
         except LogMissing:
-            return self._without_log(start, told, path)
-        self._children[start.call] = reading
-        if reading.started is not None and reading.started.run_id != start.run_id:
+            return self._without_log(start, path)
+        self._children[call] = reading
+        if reading.started is not None and reading.started.run_id != told["run_id"]:
             return RunNode(**told, log_state="foreign", log=str(path))
-        node = reading.node(told)
-        return node if start.is_open else attrs.evolve(node, question=None)
+        node, is_open = reading.node(told), told["status"] == UNFINISHED and not start.is_cancelled
+        return node if is_open else attrs.evolve(node, question=None)
 
-    def _without_log(self, start: _Start, told: dict[str, Any], path: Path) -> RunNode:
+    def _without_log(self, start: _Start, path: Path) -> RunNode:
         """Return the node of a child whose log is not there: missing, or never written."""
-        child = start.outcome.child if start.outcome is not None else None
-        is_missing = child is not None and child.events > 0
-        if is_missing or (start.outcome is None and self.finished is not None):
-            return RunNode(**told, log_state="missing", log=str(path))
-        return RunNode(**told, log_state="none")  # after a crash, it may not have begun
-
-    def _fields_of(self, start: _Start) -> dict[str, Any]:
-        """Return the fields of a child's node that this log has."""
-        asked, outcome, own = start.asked, start.outcome, self.started
-        of_asked = ("agent", "program", "brief", "input", "limits")
-        of_start = ("tool", "call", "number", "run_id", "ended_us")
-        told = {name: getattr(asked, name) for name in of_asked}
-        told |= {name: getattr(start, name) for name in of_start}
-        told |= {
-            "name": asked.agent or asked.program,
-            "depth": own.depth + 1 if own is not None else 0,
-            "narrowed": _other(asked.limits, _inherited(own.limits if own is not None else {})),
-            "tools_granted": None if asked.tools is None else tuple(asked.tools),
-            "is_joined": outcome is not None,
-            "status": start.late or UNFINISHED,
-        }
-        if outcome is not None:
-            names = ("status", "error", "truncated", "usage", "duration_ms")
-            told |= {name: getattr(outcome, name) for name in names}
-            told["artifacts"] = tuple((each.kind, each.name) for each in outcome.artifacts)
-        return told
+        if start.has_log or (not start.told["is_joined"] and self.finished is not None):
+            return RunNode(**start.told, log_state="missing", log=str(path))
+        return RunNode(**start.told, log_state="none")  # after a crash, it may not have begun
 
 
-def _asked(delegation: dict[str, Any]) -> _Asked:
-    """Return a start's request, with checked limits.
-
-    Raises:
-        EventMalformed: a member has the wrong type.
-        LimitRefused: a limit is invalid.
-    """
-    asked = members(_Asked, delegation)
-    Limits.from_json(asked.limits)
-    return asked
+_OF_OUTCOME: Final = ("status", "error", "truncated", "usage", "duration_ms")
+"""Fields of an outcome that a node has, too."""
 
 
 def _inherited(limits: dict[str, Any]) -> dict[str, Any]:

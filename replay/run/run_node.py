@@ -1,8 +1,9 @@
-"""The nodes of a delegation tree: frozen values, one per run or rejected start.
+"""The nodes of a delegation tree: frozen values, one per run or rejected start; and their sums.
 
 Nothing here reads a log: `replay.run.opened_run` does. The rules are CONTRACT.md §13.9.
 """
 
+from collections import Counter
 from typing import Any, Final, Literal
 
 import attrs
@@ -11,6 +12,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.events.outcome import CUT, Fault, Priced, Truncated, Usage
 from refold.engine.values import Value
 from refold.replay.difference.pointer_diff import counted
+from refold.replay.index.standing import STANDINGS
 
 LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
 """`read`: to its end · `torn`: its last line is cut · `none`: the run wrote none (rejected, or it
@@ -208,3 +210,48 @@ class RunNode(Document):
         """Return the node and all nodes below it as plain data."""
         named = [{"kind": kind, "name": name} for kind, name in self.artifacts]
         return super().as_json() | {"artifacts": named}
+
+
+_NOT_FAILED: Final = ("completed", UNFINISHED, *STANDINGS)
+
+
+def totals(tree: RunNode) -> dict[str, Any]:
+    """Return the sums of a tree: runs by status, tool calls, requests, tokens and cost.
+
+    `own` is the root's, `all` with all runs below it; a cost that is not known is `None`.
+    `unseen` are delegations of a watched command of which no conversation is known, by status.
+    """
+    nodes = below(tree)
+    runs = [node.status for node in nodes[1:] if node.how != OBSERVED]
+    unseen = [node.status for node in nodes if node.how == OBSERVED]
+    statuses, all_of = Counter(runs), Counter(runs + unseen)
+    uses = [use for node in nodes for use in node.tools]
+    return {
+        "runs": len(runs) + 1,
+        "subagents": len(runs),
+        "statuses": dict(statuses),
+        "unseen": dict(Counter(unseen)),
+        "completed": statuses["completed"],
+        "failed": sum(all_of.values()) - sum(all_of[each] for each in _NOT_FAILED),
+        "notable": sum(bool(node.notable) for node in nodes),
+        "tools": sum(use.called for use in uses),
+        "tools_failed": sum(use.failed for use in uses),
+        "requests": sum(node.requests for node in nodes),
+        "requests_failed": dict(sum((Counter(node.requests_failed) for node in nodes), Counter())),
+        "own": _spent(tree.own_usage),
+        "all": _spent(tree.usage),
+    }
+
+
+def _spent(usage: Usage) -> dict[str, int | None]:
+    names = ("input_tokens", "output_tokens", "cost_usd_micros")
+    untold = {"untold": usage.untold} if usage.untold else {}
+    return {name: getattr(usage, name) for name in names} | untold
+
+
+def below(tree: RunNode) -> list[RunNode]:
+    """Return a node and all below it, parents first."""
+    nodes = [tree]
+    for node in nodes:
+        nodes.extend(node.children)
+    return nodes

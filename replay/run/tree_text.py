@@ -1,13 +1,13 @@
 """A delegation tree as text, for reviews and for `refold show`.
 
-It is indented, with one fact per line, so that a diff of two texts shows only the changes. Without
-volatile facts, siblings are in the order of their call keys, tools are ordered by name, and nothing
-is cut: equal runs have equal texts, and different runs have different texts. All text from a log is
-made safe to print.
+It is indented, with one fact per line, so that a diff of two texts shows only the changes. It has
+no ids, call keys, durations, hashes and file names; siblings are in the order of their call keys,
+tools are ordered by name, and nothing is cut: equal runs have equal texts, and different runs have
+different texts. All text from a log is made safe to print.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
@@ -15,9 +15,6 @@ from refold.engine.events.events import in_order
 from refold.replay.difference.volatile import SPENT, unplaced
 from refold.replay.run.amounts import failures
 from refold.replay.run.run_node import UNFINISHED, RunNode
-
-CHARACTERS_MAX: Final = 500
-"""The length of a brief or an input in text for a screen."""
 
 MODELS: Final = "models: "
 """How the line begins that names the models of a conversation."""
@@ -65,14 +62,13 @@ _PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
 _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
-def render_text(node: RunNode, *, volatile: bool, files: bool = False) -> str:
+def render_text(node: RunNode, *, files: bool = False) -> str:
     """Return the tree below `node` as indented text that ends with a newline.
 
-    With `volatile`, ids, call keys, durations, hashes and file names are shown, children are in the
-    order of starts, and long texts are cut. Without it (for snapshots), none of that applies. With
-    `files`, each conversation has the files that only it can have changed, and the command has all.
+    With `files`, each conversation has the files that only it can have changed, and the command has
+    all.
     """
-    lines = _lines(node, 0, {}, volatile=volatile, files=files)
+    lines = _lines(node, 0, {}, files=files)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -108,34 +104,32 @@ def scrubbed(message: str, code: str = "") -> str:
     return _HEX.sub("<hex>", _PATH.sub("<path>", unplaced(message, code)))
 
 
-def _lines(
-    node: RunNode, level: int, above: dict[str, Any], *, volatile: bool, files: bool
-) -> Iterator[str]:
+def _lines(node: RunNode, level: int, above: dict[str, Any], *, files: bool) -> Iterator[str]:
     indent = "    " * level
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
-    for line in _facts(node, above, volatile=volatile):
+    for line in _facts(node, above):
         yield f"{indent}    {line}"
     for use in filter(lambda use: use.is_sole, node.files if files else ()):
         yield f"{indent}    file {use.change}: {printable(use.path)}"
-    children: Iterable[RunNode] = node.children
-    if not volatile:  # conversations of one call, by what they are and were asked
-        children = sorted(children, key=lambda each: (in_order(each.call), each.name, each.brief))
-    for child in children:
-        yield from _lines(child, level + 1, node.limits, volatile=volatile, files=files)
+    for child in sorted(node.children, key=_place):
+        yield from _lines(child, level + 1, node.limits, files=files)
 
 
-def _facts(node: RunNode, above: dict[str, Any], *, volatile: bool) -> Iterator[str]:
-    yield from _task(node, volatile=volatile)
+def _place(node: RunNode) -> tuple[Any, ...]:
+    """Return what orders children: conversations of one call, by what they are and were asked."""
+    return in_order(node.call), node.name, node.brief
+
+
+def _facts(node: RunNode, above: dict[str, Any]) -> Iterator[str]:
+    yield from _task(node)
     if node.tools_granted is not None:
         yield f"granted: {printable(', '.join(node.tools_granted)) or 'no tools'}"
-    if caps := caps_of(node, () if volatile else SPENT & above.keys()):
+    if caps := caps_of(node, SPENT & above.keys()):
         yield f"limits: {caps}"
-    yield from _spent(node, volatile=volatile)
-    yield from _end(node, volatile=volatile)
+    yield from _spent(node)
+    yield from _end(node)
     if node.log_state not in ("read", "none"):
         yield f"log: {node.log_state}"
-    if volatile:
-        yield _traces(node)
 
 
 def caps_of(node: RunNode, rest: Container[str]) -> str:
@@ -144,21 +138,21 @@ def caps_of(node: RunNode, rest: Container[str]) -> str:
     return ", ".join(caps)
 
 
-def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:
+def _task(node: RunNode) -> Iterator[str]:
     """Yield the brief, or the input if there is none."""
     if node.agent and node.program not in ("", node.agent):
         yield f"program: {printable(node.program)}"
     if node.brief:
-        first, *more = _cut(printable(node.brief), volatile=volatile).split("\n")
+        first, *more = printable(node.brief).split("\n")
         yield f"brief: {first}".rstrip()
         yield from (f"     | {line}".rstrip() for line in more)
     elif node.input is not None:
-        yield f"input: {_cut(_json(node.input), volatile=volatile)}"
+        yield f"input: {_json(node.input)}"
 
 
-def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
-    uses = node.tools if volatile else sorted(node.tools, key=lambda use: use.tool)
-    if not volatile and node.scope and node.models:  # what changes without anybody's doing
+def _spent(node: RunNode) -> Iterator[str]:
+    uses = sorted(node.tools, key=lambda use: use.tool)
+    if node.scope and node.models:  # what changes without anybody's doing
         yield f"{MODELS}{printable(', '.join(node.models))}"
         yield f"tools offered: {printable(', '.join(sorted(node.offered))) or 'none'}"
         yield f"system prompt: {node.prompt or 'none'}"
@@ -167,8 +161,7 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
             f"{printable(use.tool)} x{use.called}{use.ends_text()}" for use in uses
         )
     # How often a client looks whether a server is there is a matter of time.
-    requests = node.requests if volatile else node.requests - node.beside
-    if requests:
+    if requests := node.requests - node.beside:
         yield f"model requests: {requests}{failures(node.requests_failed)}"
     below = ", with all below" if node.children else ""
     if node.usage.input_tokens or node.usage.output_tokens:
@@ -178,11 +171,10 @@ def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
         yield f"tokens: not told{below}"
 
 
-def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
+def _end(node: RunNode) -> Iterator[str]:
     if node.error is not None:
-        code, message = node.error.code, node.error.message
-        message = message if volatile else scrubbed(message, code)
-        yield f"error: {printable(node.error.code)}: {printable(' '.join(message.split()))}"
+        code, message = node.error.code, scrubbed(node.error.message, node.error.code)
+        yield f"error: {printable(code)}: {printable(' '.join(message.split()))}"
     if node.notable:
         yield f"notable: {printable('; '.join(node.notable.values()))}"
     if node.artifacts:
@@ -192,23 +184,5 @@ def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
         yield f"truncated: {node.truncated.kept_bytes} of {node.truncated.seen_bytes} bytes kept"
 
 
-def _traces(node: RunNode) -> str:
-    """Return values that change on every run: place and duration."""
-    log = node.log.rpartition("/")[2]
-    facts = (
-        node.call and f"call {node.call}",
-        node.run_id and f"run {node.run_id}",
-        node.duration_ms is not None and f"{node.duration_ms} ms",
-        log and f"{log} ({node.entries} entries, head {node.head[:12] or 'none'})",
-    )
-    return printable("; ".join(fact for fact in facts if fact)) or "no log"
-
-
 def _json(value: Any) -> str:
     return encode(value).decode()
-
-
-def _cut(text: str, *, volatile: bool) -> str:
-    if not volatile or len(text) <= CHARACTERS_MAX:
-        return text
-    return f"{text[:CHARACTERS_MAX]}… ({len(text) - CHARACTERS_MAX} characters more)"

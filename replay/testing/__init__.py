@@ -5,9 +5,8 @@ Input: tests' recordings. Output: recordings in files, findings and snapshots. T
 Rules: CONTRACT.md §12.12, §13.10 to §13.15.
 
     recordings    paths of tests' recordings, and their replacement
-    snapshot      recordings as snapshots of syrupy
+    snapshot      recordings as snapshots of syrupy: the delegation tree, or the log
     structure     a delegation tree without the words of a model or a task
-    log_text      a log as text that a review can read
     selfcheck     a run re-executed right after it was recorded
     tripwire      detects reads of the world that bypass `run`
 """

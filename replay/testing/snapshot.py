@@ -2,28 +2,33 @@
 
 A snapshot is a text without volatile values, in one readable file per test under `__snapshots__`,
 so that a review shows the changes. It is the delegation tree (`replay.run.tree_text`), or the
-event log (`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this module is
+event log.  The fixtures are in `refold.pytest_plugin`; this module is
 imported on first use, because it needs syrupy (6 or 7).  The rules are CONTRACT.md §13.
 """
 
 import difflib
 import os
 import re
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from itertools import islice
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from refold.engine.encoding.canonical import Json, encode, encode_key
 from refold.engine.errors import UsageError
+from refold.engine.events.events import in_order, scope_of
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
+from refold.engine.log.reader import Entry, read_entries
 from refold.replay.compare.measured import Declared
+from refold.replay.difference.volatile import is_volatile, stable, without_places, without_rest
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.run_node import RunNode
-from refold.replay.run.tree_text import render_text
-from refold.replay.testing.log_text import log_text
+from refold.replay.run.tree_text import printable, render_text, scrubbed
 from refold.replay.testing.structure import is_sampled, is_within, sampled_text, structure_text
 
 _TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
@@ -177,13 +182,13 @@ def delegation_text(
     if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
         data = tree()  # of a test that goes on: it knows more of it than its log
     if isinstance(data, RunNode) and not data.log:  # a conversation
-        return render_text(data, volatile=False, files=files)
+        return render_text(data, files=files)
     run = OpenedRun(data.log if isinstance(data, RunNode) else _log_of(data))
     node = data if isinstance(data, RunNode) else run.unsettled
     if not words:
         return structure_text(node, run)
     declared = Declared(Path(node.log))
-    text = render_text(node, volatile=False, files=files)
+    text = render_text(node, files=files)
     text = run.steady.tree(text) if run.steady is not None else text
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
@@ -224,3 +229,86 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     shown += [_COUNTED] if found == _TOKENS.sub("", stored) else []
     shown += [f"If this is intended, update the snapshot:\n  {command}"] if command else []
     return "\n".join(shown)
+
+
+# --- the log as text ---------------------------------------------------------------------------
+
+
+def log_text(log: str | PathLike[str]) -> str:
+    """Return the run of `log`, and all below it, as JSON lines without volatile values.
+
+    Each line is {run, call, kind, data}. `run` is the path from the root to a child, where `dig
+    (0#1)` is the child that the call `0#1` started; the root has none. `call` is omitted if the
+    entry has none. Ends with a newline.
+
+    Raises:
+        LogMissing: the log does not exist.
+        LogDamaged: an entry does not verify.
+    """
+    opened, declared = OpenedRun(fspath(log)), Declared(Path(log))
+    steady = opened.steady.value if opened.steady is not None else lambda data: data
+    lines = _lines(opened.unsettled, "", declared, {}, steady)
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _lines(
+    node: RunNode,
+    run: str,
+    declared: Declared,
+    above: dict[str, Any],
+    steady: Callable[[Json], Json],
+) -> Iterator[str]:
+    if node.log_state == "read":
+        entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
+        for entry in sorted(entries, key=_sort_key):
+            line: dict[str, Json] = {"run": run} if run else {}
+            limits = above if entry.kind == "run.started" else node.limits
+            line |= {"call": entry.call} if entry.call else {}
+            line |= {
+                "kind": entry.kind,
+                "data": steady(_shown(entry, Path(node.log), declared, limits)),
+            }
+            if left_out := declared.places(Path(node.log), entry.call, entry.kind):
+                line["not_compared"] = list(left_out)
+            yield encode_key(line, is_sorted=False).decode()
+    elif node.log_state != "none":
+        yield encode({"run": run, "log": node.log_state}).decode()
+    children = sorted(node.children, key=lambda child: in_order(child.call))
+    for child in children:
+        name = f"{child.name} ({child.call})"
+        yield from _lines(child, f"{run} > {name}" if run else name, declared, node.limits, steady)
+
+
+def _sort_key(entry: Entry) -> tuple[int, Any]:
+    """Return what sorts entries: the first, then scope by scope, then the last."""
+    if entry.kind == "run.finished":
+        return 2, ()
+    if not entry.call:
+        return (0, ()) if entry.kind == "run.started" else (1, ())
+    return 1, in_order(scope_of(entry.call))
+
+
+def _shown(entry: Entry, log: Path, declared: Declared, limits: dict[str, Any]) -> Json:
+    data = stable(entry.kind, declared.without(log, entry.kind, entry.call, entry.data))
+    if entry.kind in ("run.started", "child.started"):
+        data = without_rest(data, limits)
+    match entry.kind:
+        case "run.started":
+            started: dict[str, Json] = {name: data[name] for name in ("program", "input")}
+            tools = [offer["name"] for offer in data["tools"]]
+            return started | {"limits": data["limits"], "tools": tools, "models": data["models"]}
+        case "model.asked":
+            asked: dict[str, Json] = {"model": data["model"]}
+            return asked | {"added": data["added"], "parameters": data["parameters"]}
+        case "run.finished":
+            return _without_digests(without_places(data, scrubbed))
+        case "tool.returned" | "model.answered":
+            return without_places(data, scrubbed)
+        case "child.finished":
+            return data | {"outcome": without_places(data["outcome"], scrubbed)}
+        case _:
+            return data
+
+
+def _without_digests(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if not name.endswith("_digest")}

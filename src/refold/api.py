@@ -484,9 +484,8 @@ def verify(
     if expect_head is not None or trust is not None:
         name, value = ("trust", trust) if expect_head is None else ("expect_head", expect_head)
         raise OptionRefused("verify", name, "nothing for a list; it is for one log", shown(value))
-    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.bulk import find_logs, verify_logs  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk.processes import Schedule  # noqa: PLC0415 - the same
-    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
 
     checked("verify", on_verdict=on_verdict)
     how = Schedule(jobs=jobs, timeout_seconds=timeout_seconds)

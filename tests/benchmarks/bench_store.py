@@ -29,7 +29,7 @@ def jobs(folder: Path) -> list[Job]:
 
     def check() -> None:
         for log in logs:
-            assert verify(log, tree=False).intact
+            assert verify(log).intact
 
     def push_all() -> None:
         with tempfile.TemporaryDirectory(dir=folder) as store:

@@ -24,7 +24,7 @@ from refold.page.document import page
 from refold.replay import open_ends
 from refold.replay.audit.refolding import refold_log
 from refold.replay.run.tree_text import render_text
-from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import log_text
 from tests.support import edges, watched
 from tests.support.edges import EDGES, MODEL, TOOLS, at_edge
 from tests.support.loops import for_each
@@ -72,7 +72,7 @@ IN_PYTHON: Final[dict[str, Reader]] = {
     "verify": lambda log, _: refold.verify(log).intact,
     "verify a packed log": lambda log, to: refold.verify([pack(log, to / "a.refold")])[0].intact,
     "salvage": lambda log, to: salvage(_torn(log, to), to / "new.jsonl").head,
-    "delegation tree": lambda log, _: render_text(refold.delegation_tree(log), volatile=True),
+    "delegation tree": lambda log, _: render_text(refold.delegation_tree(log)),
     "log snapshot": lambda log, _: log_text(log),
     "state": lambda log, _: refold.state(log),
     "state digest": lambda log, _: refold_log(log).agrees,

@@ -48,7 +48,7 @@ def test_a_program_runs_replays_and_has_its_tree(
     assert recording.ok, recording.error
     assert len(path.read_text().splitlines()) <= LINES_MAX
     assert refold.reexecute(log, module.program).identical
-    tree = render_text(refold.delegation_tree(log), volatile=False)
+    tree = render_text(refold.delegation_tree(log))
     assert f"{json.dumps(recording.output)}\n{tree}" == snapshot
 
 

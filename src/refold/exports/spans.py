@@ -24,8 +24,7 @@ from refold.page.entries import sound
 from refold.replay.index.asked_items import named
 from refold.replay.index.times import LogTimes, origin_of
 from refold.replay.run.opened_run import OpenedRun
-from refold.replay.run.run_node import RunNode
-from refold.replay.run.totals import below
+from refold.replay.run.run_node import RunNode, below
 
 EARLIER: Final = "earlier messages of requests"
 """Messages that a request repeats from the one before."""

@@ -27,8 +27,7 @@ from refold.replay.index.times import origin_of
 from refold.replay.observed.folder import folder_diffs
 from refold.replay.run import amounts
 from refold.replay.run.opened_run import Agent, OpenedRun
-from refold.replay.run.run_node import RunNode
-from refold.replay.run.totals import below
+from refold.replay.run.run_node import RunNode, below
 
 VERSION: Final = 2
 

@@ -7,7 +7,7 @@ from pathlib import Path
 _SCRIPT = """
 import json, sys
 from pathlib import Path
-from refold.replay.bulk.modules import OwnModules
+from refold.replay.bulk.processes import OwnModules
 
 folder = Path(sys.argv[1])
 sys.path.insert(0, str(folder))

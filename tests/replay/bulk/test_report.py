@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from refold.engine.errors import Diverged, UsageError
-from refold.replay.bulk.report import BulkReport, LogResult, died, is_bad, not_run, timed_out
+from refold.replay.bulk.report import BAD, BulkReport, LogResult, died, not_run, timed_out
 from tests.support.loops import for_each
 
 FINE = LogResult(log="a.jsonl", result="identical", program="p", entries=7)
@@ -22,7 +22,7 @@ def test_what_was_not_looked_at_is_not_identical_and_not_bad() -> None:
     """It is known of no log that was never run that it differs, nor that it does not."""
     report = report_of(FINE, REFUSED, DIED, LATER)
 
-    assert [is_bad(row) for row in report.logs] == [False, True, True, False]
+    assert [row.result in BAD for row in report.logs] == [False, True, True, False]
     assert report.counts == {"identical": 1, "diverged": 1, "refused": 1, "not run": 1}
     assert report_of(FINE).identical
     assert not report_of(FINE, LATER).identical
@@ -43,7 +43,7 @@ def test_what_took_too_long_is_bad_and_a_failure() -> None:
     """The record came to its end, and the program did not."""
     report = report_of(FINE, SLOW)
 
-    assert is_bad(SLOW)
+    assert SLOW.result in BAD
     assert report.counts == {"identical": 1, "timed out": 1}
     assert [case.failure is not None for case in report.suite().cases] == [False, True]
     with pytest.raises(UsageError, match=r"timed out: .* took more than 2\.5 s"):

@@ -9,7 +9,7 @@ import refold
 from refold.engine.errors import LogMissing
 from refold.engine.log.pack import pack
 from refold.replay.audit.verify import Verification
-from refold.replay.bulk.verified import verified
+from refold.replay.bulk.bulk import verified
 from tests.support import bulk_programs as programs
 
 

@@ -21,8 +21,7 @@ from refold.replay.compare.diff import diff
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference
-from refold.replay.testing.log_text import log_text
-from refold.replay.testing.snapshot import delegation_text
+from refold.replay.testing.snapshot import delegation_text, log_text
 from refold.tools.contract.tool_types import tool
 from tests.support.delegating import child, read, recorded, search
 from tests.support.peaks import bytes_per_entry

@@ -11,8 +11,7 @@ from refold.engine.log.reader import read_entries
 from refold.engine.ports.clock import FixedClock
 from refold.replay.compare import measured
 from refold.replay.compare.measured import Declared
-from refold.replay.testing.log_text import log_text
-from refold.replay.testing.snapshot import delegation_text
+from refold.replay.testing.snapshot import delegation_text, log_text
 from refold.tools.contract.tool_types import DelegationTool
 from tests.support import five_tools
 from tests.support.loops import for_each

@@ -9,8 +9,7 @@ from refold.engine.events import events
 from refold.engine.events.codec import digestible, kind_of, unstructure
 from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.replay.difference.volatile import is_volatile, stable
-from refold.replay.testing.log_text import log_text
-from refold.replay.testing.snapshot import delegation_text
+from refold.replay.testing.snapshot import delegation_text, log_text
 
 CHILD = Outcome(
     status="failed",

@@ -6,9 +6,8 @@ from typing import Any
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.index.by_call import Book
-from refold.replay.partial.drift import Records
+from refold.replay.partial.drift import Comparator, Records, exact
 from refold.tools.contract.tool_types import tool
 from tests.support.loops import for_each
 

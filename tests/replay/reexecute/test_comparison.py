@@ -9,7 +9,7 @@ import pytest
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.replay.reexecute.comparison import first_word
+from refold.replay.explain.naming import first_word
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.loops import for_each

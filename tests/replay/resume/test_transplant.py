@@ -14,8 +14,7 @@ from refold.engine.recording.ledger import Ledger
 from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
-from refold.replay.resume.fork import cuts
-from refold.replay.resume.transplant import Transplant
+from refold.replay.resume.fork import Transplant, cuts
 from tests.support.forks import TOOLS, model, report
 from tests.support.loops import for_each
 
@@ -24,7 +23,7 @@ def test_a_whole_copy_is_the_same_but_for_its_chain(tmp_path: Path) -> None:
     """Data, calls and causes; digests hold, children are bound to the copy, no hash is shared."""
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
 
-    ref = Transplant(cuts={}, edits={}, origin=None).copy(origin, tmp_path / "b.jsonl", None)
+    ref = Transplant(origin, tmp_path / "b.jsonl", None).copy()
 
     old, new = list(read_entries(origin)), list(read_entries(tmp_path / "b.jsonl"))
     assert [(one.kind, one.call, one.cause) for one in old] == [
@@ -50,7 +49,7 @@ def test_entries_of_others_count_in_the_copy_as_in_the_original(tmp_path: Path) 
     ledger.close()
     assert verify(origin).intact
 
-    Transplant(cuts={}, edits={}, origin=None).copy(origin, into, None)
+    Transplant(origin, into, None).copy()
 
     assert verify(into).intact, verify(into)
 
@@ -61,7 +60,7 @@ def test_a_beginning_is_cut_at_its_entry(tmp_path: Path, keep: int) -> None:
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
     into = tmp_path / "b.jsonl"
 
-    Transplant(cuts={origin: keep}, edits={}, origin={"at": keep}).copy(origin, into, None)
+    Transplant(origin, into, None, {origin: keep}, {}, {"at": keep}).copy()
 
     assert len(list(read_entries(into))) == keep
     assert verify(into).intact
@@ -74,7 +73,7 @@ def test_a_child_that_is_to_go_on_is_copied_to_where_it_stands(tmp_path: Path) -
     origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
     kept = cuts(tmp_path / "a.1.1.jsonl", 2)
 
-    Transplant(cuts=kept, edits={}, origin={"at": 2}).copy(origin, tmp_path / "b.jsonl", None)
+    Transplant(origin, tmp_path / "b.jsonl", None, kept, {}, {"at": 2}).copy()
 
     for old, count in kept.items():
         copy = list(read_entries(old.with_name(old.name.replace("a", "b", 1))))
@@ -90,7 +89,7 @@ def test_long_texts_are_copied_too(tmp_path: Path) -> None:
 
     origin = record(notes, None, log=tmp_path / "a.jsonl").log
 
-    Transplant(cuts={}, edits={}, origin=None).copy(origin, tmp_path / "b.jsonl", None)
+    Transplant(origin, tmp_path / "b.jsonl", None).copy()
 
     (note,) = [
         entry for entry in read_entries(tmp_path / "b.jsonl", resolve=True)

@@ -14,7 +14,7 @@ from refold.engine.models.scripted import FunctionModel
 from refold.engine.wire.parts.exchange import Asked
 from refold.proxy.profiles.claude_code import PROFILE
 from refold.replay.run.opened_run import OpenedRun
-from refold.replay.run.totals import below
+from refold.replay.run.run_node import below
 from refold.replay.run.turns import task_in
 from tests.support.delegating import child, recorded
 from tests.support.fixtures import LOGS

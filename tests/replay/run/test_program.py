@@ -464,7 +464,7 @@ def test_what_a_completed_child_did_is_told_beside_what_it_says(
     tree = delegation_tree(log)
 
     assert (tree.children[0].notable, tree.notable) == (seen, {})
-    shown = render_text(tree, volatile=False)
+    shown = render_text(tree)
     assert all(words in shown for words in seen.values())
     assert ("notable: " in shown) is bool(seen)
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from refold.replay.run.steady import Steady
-from refold.replay.testing.log_text import log_text
-from refold.replay.testing.snapshot import delegation_text
+from refold.replay.testing.snapshot import delegation_text, log_text
 from tests.support.loops import for_each
 from tests.support.watched import record, says, system, talk, user
 

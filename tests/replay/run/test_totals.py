@@ -2,8 +2,7 @@
 
 import attrs
 
-from refold.replay.run.run_node import RunNode, ToolUse
-from refold.replay.run.totals import below, totals
+from refold.replay.run.run_node import RunNode, ToolUse, below, totals
 
 
 def test_runs_and_calls_below_are_counted() -> None:

@@ -8,7 +8,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Fault, Truncated, Usage
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode, ToolUse
-from refold.replay.run.tree_text import CHARACTERS_MAX, printable, render_text, scrubbed
+from refold.replay.run.tree_text import printable, render_text, scrubbed
 from tests.support.delegating import child, recorded
 
 ARTIFACTS = (Artifact(kind="note", value="n", name="plan"), Artifact(kind="diff", value="d"))
@@ -60,12 +60,11 @@ EVERYTHING = RunNode(
 def test_a_reviewer_reads_what_was_delegated(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     log = recorded(tmp_path / "a.jsonl", PLAN).log
 
-    assert render_text(delegation_tree(log), volatile=False) == snapshot
+    assert render_text(delegation_tree(log)) == snapshot
 
 
 def test_every_fact_has_its_line(snapshot: SnapshotAssertion) -> None:
-    assert render_text(EVERYTHING, volatile=False) == snapshot
-    assert render_text(EVERYTHING, volatile=True) == snapshot
+    assert render_text(EVERYTHING) == snapshot
 
 
 def test_two_recordings_of_the_same_read_the_same(tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_two_recordings_of_the_same_read_the_same(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     second = recorded(tmp_path / "b" / "c.jsonl", [PLAN[0], PLAN[1]], seed=2).log
 
-    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+    texts = [render_text(delegation_tree(log)) for log in (first, second)]
 
     assert texts[0] == texts[1]
 
@@ -85,21 +84,15 @@ def test_two_recordings_of_something_else_do_not(tmp_path: Path, plan: Any) -> N
     first = recorded(tmp_path / "a.jsonl", [child("dig", [], brief="a" * 9_999 + "b")]).log
     second = recorded(tmp_path / "b.jsonl", plan).log
 
-    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+    texts = [render_text(delegation_tree(log)) for log in (first, second)]
 
     assert texts[0] != texts[1]
-
-
-def test_on_a_screen_a_long_text_is_cut() -> None:
-    node = RunNode(name="n", brief="b" * (CHARACTERS_MAX + 7))
-
-    assert "b… (7 characters more)" in render_text(node, volatile=True)
 
 
 def test_nothing_from_a_log_moves_the_cursor() -> None:
     node = RunNode(name="a\x1b[2Jb", brief="c\u202ed\re\U000e0041", tool="f\x07g", input=None)
 
-    text = render_text(node, volatile=True)
+    text = render_text(node)
 
     assert printable("a\x1b\n\u200b\U000e0041") == "a\\u001b\n\\u200b\\U000e0041"
     assert text.replace("\n", "").isprintable()

@@ -24,7 +24,7 @@ from refold.replay.run.amounts import cost, failures
 from refold.replay.run.opened_run import OpenedRun, delegation_tree
 from refold.replay.run.run_node import RunNode
 from refold.replay.run.tree_text import render_text
-from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import log_text
 from tests.support.loops import for_each
 from tests.support.unfinished import cut
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
@@ -166,7 +166,7 @@ def test_parallel_conversations_read_the_same_in_any_order(tmp_path: Path) -> No
     first = record(tmp_path / "a.jsonl", [lead[0], *one, *two, lead[1]])
     second = record(tmp_path / "b.jsonl", [lead[0], *two, *one, lead[1]])
 
-    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+    texts = [render_text(delegation_tree(log)) for log in (first, second)]
 
     assert texts[0] == texts[1]
 
@@ -175,7 +175,7 @@ def test_the_text_of_a_tree(tmp_path: Path, snapshot: SnapshotAssertion) -> None
     """As it stands in a snapshot test."""
     root = tree(tmp_path, [LEAD[0], *SCOUT, LEAD[1]])
 
-    assert render_text(root, volatile=False) == snapshot
+    assert render_text(root) == snapshot
 
 
 def test_a_torn_log_is_told_up_to_its_end(tmp_path: Path) -> None:
@@ -207,8 +207,7 @@ def test_a_probe_is_folded_and_what_it_found_is_no_failure(tmp_path: Path) -> No
     assert [(each.brief, each.status) for each in root.children] == [("GET /models", "failed")]
     assert (root.requests, root.beside, root.status) == (1, 1, "completed")
     root = attrs.evolve(root, children=())
-    assert "model requests: 1" in render_text(root, volatile=True)
-    assert "model requests" not in render_text(root, volatile=False)
+    assert "model requests" not in render_text(root)
 
 
 def test_a_request_for_a_title_is_folded_by_its_form(tmp_path: Path) -> None:
@@ -502,7 +501,7 @@ def test_a_request_that_was_tried_again_is_told_in_a_snapshot(tmp_path: Path) ->
     (one,) = talk(user("Plan."), says("By bus."))
     made = [Exchange(one.asked, None, "http_429"), one]
 
-    assert "model requests: 2 (1 failed: 429)" in render_text(tree(tmp_path, made), volatile=False)
+    assert "model requests: 2 (1 failed: 429)" in render_text(tree(tmp_path, made))
 
 
 def nodes(node: RunNode) -> list[RunNode]:

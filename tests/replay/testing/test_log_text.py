@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogMissing
-from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import log_text
 from tests.support.delegating import child, recorded
 
 PLAN = [

@@ -8,12 +8,12 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.tree_text import render_text
-from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import (
     DelegationSnapshotExtension,
     LogSnapshotExtension,
     delegation_extension,
     delegation_text,
+    log_text,
     what_changed,
 )
 from tests.support.delegating import child, recorded
@@ -25,7 +25,7 @@ PLAN = [child("dig", [("search", "x")], brief="Dig.")]
 def test_a_recording_its_path_and_its_tree_read_the_same(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "a.jsonl", PLAN)
     tree = delegation_tree(recording.log)
-    expected = render_text(tree, volatile=False)
+    expected = render_text(tree)
 
     forms: list[Any] = [recording, recording.log, str(recording.log), tree]
 

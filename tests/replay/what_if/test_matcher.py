@@ -6,7 +6,7 @@ from refold.engine.events.events import ToolCalled
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.index.by_call import AskedCall, Book, asked_of
-from refold.replay.what_if.matcher import BookMatcher, Looks
+from refold.replay.what_if.rehearsal import BookMatcher, Looks
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.replay.what_if.orders import (
+from refold.replay.what_if.explore import (
     DeliveryOrder,
     Move,
     continued,

@@ -16,8 +16,7 @@ from refold.replay.compare.diff import DIFFERENCES_MAX, diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import delegation_tree
-from refold.replay.run.run_node import RunNode
-from refold.replay.run.totals import below
+from refold.replay.run.run_node import RunNode, below
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])

@@ -15,7 +15,7 @@ from refold.engine.log.beside import blob_gaps
 from refold.replay.compare.diff import diff
 from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import OpenedRun
-from refold.replay.run.totals import totals
+from refold.replay.run.run_node import totals
 
 
 def ls_diff(logs: Sequence[Path], first: Path) -> int:

@@ -31,8 +31,7 @@ from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
 from refold.replay.run.reading import Reading
-from refold.replay.run.run_node import CANCELLED, COMPLETED, RunNode
-from refold.replay.run.totals import below, totals
+from refold.replay.run.run_node import CANCELLED, COMPLETED, RunNode, below, totals
 from refold.replay.run.turns import Turn
 
 _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}

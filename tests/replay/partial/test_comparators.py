@@ -4,7 +4,7 @@ import pytest
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
-from refold.replay.difference.comparators import comparator
+from refold.replay.partial.drift import comparator
 from tests.support.loops import for_each
 
 
