@@ -33,6 +33,8 @@ CLOEXEC: Final[int] = (
 NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
+"""To write a file that nothing has the name of yet."""
 _UNFINISHED: Final = ".refold-unfinished"
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 _HELD_MAX: Final = 100

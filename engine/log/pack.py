@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Final
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.beside import named_blobs
 from refold.engine.log.blobs import BLOB, BlobStore
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, placed
+from refold.engine.log.descriptors import NEW_FILE, placed
 from refold.engine.log.names import (
     PACKED_SUFFIX,
     SIGNATURE_SUFFIX,
@@ -304,12 +304,11 @@ def _is_log(name: str, top: str, root: Path) -> bool:
 
 
 def _extract(source: IO[bytes], target: Path) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     try:
-        descriptor = os.open(target, flags, 0o600)
+        descriptor = os.open(target, NEW_FILE, 0o600)
     except FileNotFoundError:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(target, flags, 0o600)
+        descriptor = os.open(target, NEW_FILE, 0o600)
     with open(descriptor, "wb") as sink:  # noqa: PTH123 - a descriptor
         while chunk := source.read(_CHUNK):
             sink.write(chunk)

@@ -4,7 +4,6 @@ Only bytes that `engine.log.damage` calls a torn tail are ever cut, and never lo
 beside the log as `<log>.torn-<offset>-<first 8 digits of their sha256>`.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.log.damage import after_hole
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, read_at, sync
+from refold.engine.log.descriptors import CLOEXEC, placed, read_at, sync
 from refold.engine.values import Value
 
 TAIL_MAX: Final = 64 * 1024**2
@@ -83,16 +82,12 @@ def _pieces(descriptor: int, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _keep(descriptor: int, offset: int, size: int, kept: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        kept.unlink()  # of a recovery that was itself cut short; the bytes are the same
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
-    with open(os.open(kept, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+    # A recovery that was itself cut short may have kept the same bytes.
+    with placed(kept, replaces=True) as file:
         for number, piece in _pieces(descriptor, offset):
             file.seek(number * _PIECE)
             file.write(piece)
         file.truncate(size)
-        file.flush()
-        sync(file.fileno())
     sync_path(kept.parent)
 
 

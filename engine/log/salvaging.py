@@ -33,7 +33,7 @@ from refold.engine.events.outcome import ChildRef
 from refold.engine.log.beside import add_pack, broken_packs, named_blobs, packs_of
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import ChainEnd, Damage
-from refold.engine.log.descriptors import CLOEXEC, NOFOLLOW, sync
+from refold.engine.log.descriptors import NEW_FILE, sync
 from refold.engine.log.line import NO_HASH, parts_of
 from refold.engine.log.names import blobs_of, check_place, check_root, child_path, files_of
 from refold.engine.log.reader import Entry, open_log, read_entries
@@ -264,11 +264,10 @@ def _copy_contents(log: Path, new: Path) -> int:
 
 
 def _copy(source: Prefix, target: Path) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
     left = source.offset
     with (
         open_log(source.path) as file,
-        open(os.open(target, flags, 0o600), "wb") as copy,  # noqa: PTH123 - a descriptor
+        open(os.open(target, NEW_FILE, 0o600), "wb") as copy,  # noqa: PTH123 - a descriptor
     ):
         while left and (chunk := file.read(min(left, _CHUNK))):
             copy.write(chunk)

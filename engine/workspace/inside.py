@@ -25,6 +25,7 @@ from refold.engine.log.descriptors import (
     CLOEXEC,
     DIRECTORY,
     LOCKS,
+    NEW_FILE,
     NOFOLLOW,
     NONBLOCK,
     flock,
@@ -42,7 +43,6 @@ PROGRAM: Final = "100755"
 FILE: Final = "100644"
 """Modes, as git writes them."""
 _OPENED: Final = getattr(os, "O_PATH", os.O_RDONLY) | DIRECTORY | NOFOLLOW | CLOEXEC
-_MADE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | CLOEXEC
 _READ: Final = os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC
 _READS: Final = 3
 """How often a file is read that changes while it is."""
@@ -190,7 +190,7 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
             elif mode == FOLDER:
                 os.mkdir(name, dir_fd=folder)
             else:
-                made = os.open(name, _MADE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
+                made = os.open(name, NEW_FILE, 0o777 if mode == PROGRAM else 0o666, dir_fd=folder)
                 try:
                     write_all(made, content)
                     aged = os.fstat(made).st_mtime_ns - _SETTLED_NS
