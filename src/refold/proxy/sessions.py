@@ -52,7 +52,6 @@ from refold.proxy.http.routes import (
     base_urls,
     environment_of,
     moved_of,
-    refused_upgrades,
     routes_of,
     why_nothing_came,
     with_recorded,
@@ -131,8 +130,8 @@ class RecordedCommand:
     """Why requests were not passed on, or got no answer."""
     past: tuple[str, ...] = ()
     """Notes of addresses in answers that lead past Refold."""
-    websockets: tuple[str, ...] = ()
-    """Paths at which a WebSocket was refused, and HTTP was not used then."""
+    unserved: tuple[str, ...] = ()
+    """Notes of WebSockets and unreadable requests (`server.served`)."""
     folder: str = ""
     """The recorded part of the folder, on one line; empty if none was to be."""
     is_empty: bool = False
@@ -262,7 +261,8 @@ def record_command(
         beside = folder.entries if folder is not None else 0
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
-            tuple(desk.past), tuple(session.upgrades), why if folder is None else folder.summary,
+            tuple(desk.past), tuple(session.unserved.values()),
+            why if folder is None else folder.summary,
             is_empty=journal.entries - beside <= _FIRST_AND_LAST,
             capped=desk.capped,
         )  # fmt: skip
@@ -358,7 +358,7 @@ def replay_command(
         notes += [_SCREEN] if is_painted else []
         notes += [_INTERRUPTED] if ended.interrupted else []
         notes += [*desk.order.notes(), *notes_on(mcp, on_miss, pace)]
-        notes += refused_upgrades(session.upgrades)
+        notes += session.unserved.values()
         notes += [*session.place.notes, *desk.refused, *filter(None, [left.note])]
         report = attrs.evolve(
             report, notes=(*report.notes, *notes), profile=known.name,
@@ -588,7 +588,8 @@ class ExaminedCommand:
     """Route, method, path and format of each request, and how often."""
     models: int
     """Requests to a model that were read."""
-    websockets: tuple[str, ...]
+    unserved: tuple[str, ...]
+    """As in `RecordedCommand`."""
     advice: tuple[str, ...]
     """The likely reason why nothing could be parsed."""
 
@@ -610,14 +611,15 @@ def examine_command(
     desk = Examining()
     with session.signals:
         ended = session.through(desk, keys, keeps_errors=True)
+    told = tuple(session.unserved.values())
     return ExaminedCommand(
         ended=ended,
         profile=known.name,
         variables=tuple(variable for route in session.routes for variable in route.variables),
         seen=dict(desk.seen),
         models=desk.models(),
-        websockets=tuple(session.upgrades),
-        advice=tuple(why_nothing_came(upstreams, session.upgrades, failure=ended.failure())),
+        unserved=told,
+        advice=tuple(why_nothing_came(upstreams, told, failure=ended.failure())),
     )
 
 
@@ -642,8 +644,8 @@ class _Session:
     """Names of the variables that the record lists: a placeholder for another is not listed."""
     secrets: Secrets = attrs.field(init=False)
     signals: Signals = attrs.field(init=False, factory=Signals)
-    upgrades: list[str] = attrs.field(init=False, factory=list)
-    """Paths at which a WebSocket was refused."""
+    unserved: dict[str, str] = attrs.field(init=False, factory=dict)
+    """Notes of what reached no desk, by path."""
     place: Placement = attrs.field(init=False, factory=Placement)
     """Its place."""
 
@@ -807,7 +809,7 @@ class _Session:
         for name, more in self.profile.appended.items():
             known[name] = f"{os.environ.get(name, '')} {more}".strip()
         at = self.place.listening
-        with served(desk, names, upgrades=self.upgrades, given=at) as base:
+        with served(desk, names, unserved=self.unserved, given=at) as base:
             self.secrets.hide_address(base)
             return run_command(
                 redirected(self.command, self.profile, base),
@@ -837,7 +839,7 @@ class _Session:
         names = [route.name for route in self.routes]
         at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
         try:
-            with served(desk, names, upgrades=self.upgrades, **at) as base:
+            with served(desk, names, unserved=self.unserved, **at) as base:
                 self.secrets.hide_address(base)
                 there = base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")
                 listening.ready(base_urls(self.routes, there))

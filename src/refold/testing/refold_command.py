@@ -134,7 +134,7 @@ class RefoldCommand(RecordedRuns):
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         if done.is_empty:
-            why = "\n".join(why_nothing_came(upstreams, done.websockets))
+            why = "\n".join(why_nothing_came(upstreams, done.unserved))
             fail(
                 f"{shlex.join(command)}: sent no model requests, and exited with status "
                 f"{code}: {why}"

@@ -123,6 +123,10 @@ _UNSEEN: Final = (
 )
 _DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = "WebSockets cannot be recorded: make the client use HTTP"
+_UNREAD: Final = (
+    "a request was refused that is not HTTP as expected: its first line or a header has characters "
+    "beyond ASCII, or it is longer than 64 kB"
+)
 
 
 class Application:
@@ -137,15 +141,16 @@ class Application:
         names: Collection[str],
         port: int,
         word: str,
-        upgrades: list[str] | None = None,
+        unserved: dict[str, str] | None = None,
     ) -> None:
         """Take what decides, the names of routes, and by which name, port and word programs come.
 
         Without `names`, they come by any address, or by a name that containers have for their host:
         no page can have another site's name lead to one of these.
-        `upgrades` gets the paths at which a WebSocket was refused, until HTTP is used there.
+        `unserved` gets a note for each path at which a WebSocket was refused, until HTTP is used
+        there, and one for requests that could not be read.
         """
-        self._upgrades = [] if upgrades is None else upgrades
+        self._unserved = {} if unserved is None else unserved
         self.fault: Exception | None = None
         """The first thing that went wrong on this side."""
         self._desk = desk
@@ -175,6 +180,10 @@ class Application:
             self.fault = self.fault or error
             await answer.refused(_FAULT, _fault_text(error))
 
+    def unread(self) -> None:
+        """Note that a request could not be read, and was refused."""
+        self._unserved[""] = _UNREAD
+
     def close(self) -> None:
         """Cancel all requests in flight, and all later ones; from the loop's thread."""
         self._is_closing = True
@@ -201,10 +210,10 @@ class Application:
             return
         path = incoming.target.partition("?")[0]
         if incoming.header("upgrade").lower() == "websocket":
-            self._upgrades.append(path)
+            self._unserved[path] = f"a WebSocket was refused at {path}: {_NO_WEBSOCKETS}"
             await answer.refused(_UPGRADE_REQUIRED, _NO_WEBSOCKETS)
             return
-        self._upgrades[:] = [each for each in self._upgrades if each != path]
+        self._unserved.pop(path, None)
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
             await self._until_left(_serve(decided, answer), receive)

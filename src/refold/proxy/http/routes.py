@@ -7,7 +7,7 @@ them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -95,24 +95,19 @@ _ELSEWHERE: Final = {
 """By the variable of a provider's key: that from which its clients read the base URL."""
 
 
-def refused_upgrades(paths: Iterable[str]) -> list[str]:
-    """Return a note for each path at which a WebSocket was refused."""
-    why = "because it cannot be recorded: make the client use HTTP"
-    return [f"a WebSocket was refused at {path}, {why}" for path in dict.fromkeys(paths)]
-
-
 def why_nothing_came(
     upstreams: Iterable[str] = (),
-    websockets: Sequence[str] = (),
+    unserved: Iterable[str] = (),
     environment: Mapping[str, str] = os.environ,
     *,
     failure: str = "",
 ) -> list[str]:
     """Return the likely reason why no request came, and the option that helps.
 
-    `failure` describes the command's failure; empty if it did not fail.
+    `unserved` are the notes of `served`. `failure` describes the command's failure; empty if it did
+    not fail.
     """
-    told = refused_upgrades(websockets)
+    told = [*unserved]
     led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     past = [
         name

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from refold.proxy.http.app import Application
 from refold.proxy.http.turns import Desk
@@ -63,6 +64,16 @@ class _Server(uvicorn.Server):
         await asyncio.sleep(0)
 
 
+class _Requests(H11Protocol):
+    """Reads requests; what it cannot read never reaches the application, which is told."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request."""
+        assert isinstance(self.config.app, Application)
+        self.config.app.unread()
+        super().send_400_response(msg)
+
+
 @contextlib.contextmanager
 def served(
     desk: Desk,
@@ -72,7 +83,7 @@ def served(
     host: str = HOST,
     passes_on: bool = True,
     word: str = "",
-    upgrades: list[str] | None = None,
+    unserved: dict[str, str] | None = None,
     given: socket.socket | None = None,
 ) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
@@ -82,7 +93,7 @@ def served(
 
     `host` is where it listens.  Of another one than the loopback, a container names it as it knows
     it: by an address, or by the name that its engine gives the host.
-    `upgrades` gets the paths at which a WebSocket was refused.
+    `unserved` gets notes of what reaches no desk: of WebSockets by path, and of what is not HTTP.
 
     `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
 
@@ -104,11 +115,11 @@ def served(
         upstream = Upstream(at_once=passes_on)
         names = ("127.0.0.1", "localhost") if host == HOST else ()
         application = Application(
-            desk, routes, upstream, names=names, port=number, word=word, upgrades=upgrades
+            desk, routes, upstream, names=names, port=number, word=word, unserved=unserved
         )
         server = _Server(
             uvicorn.Config(
-                application, http="h11", ws="none", lifespan="off", interface="asgi3",
+                application, http=_Requests, ws="none", lifespan="off", interface="asgi3",
                 log_config=None, log_level="critical", access_log=False, proxy_headers=False,
                 server_header=False, date_header=False, timeout_keep_alive=_IDLE_SECONDS,
             )

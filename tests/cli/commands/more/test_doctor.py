@@ -21,7 +21,7 @@ def test_a_command_that_asks_a_model_would_be_recorded(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [("", "nothing connected"), (UPGRADES, "WebSocket /responses: refused with 426")],
+    [("", "nothing connected"), (UPGRADES, "a WebSocket was refused at /responses")],
 )
 def test_one_that_asks_none_would_not(code: str, says: str, invoke: Invoke) -> None:
     """And is told how it would."""

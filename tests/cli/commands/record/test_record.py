@@ -246,6 +246,22 @@ def test_a_websocket_that_was_refused_is_told_where_nothing_else_came(invoke: In
     assert "nothing connected" not in done.stderr
 
 
+def test_a_request_that_could_not_be_read_is_told(invoke: Invoke) -> None:
+    """Its client got 400 from this side, and not from its server."""
+    code = """
+import os, socket, urllib.parse
+base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+connection = socket.create_connection((base.hostname, base.port))
+connection.sendall(f"GET {base.path}/caf\\u00e9 HTTP/1.1\\r\\nhost: here\\r\\n\\r\\n".encode())
+print(connection.recv(12))
+"""
+    done = invoke("record", "--log", "run.jsonl", "--", sys.executable, "-c", code)
+
+    assert done.stdout == "b'HTTP/1.1 400'\n"
+    assert "a request was refused that is not HTTP as expected" in done.stderr
+    assert "nothing connected" not in done.stderr
+
+
 @pytest.mark.long
 def test_a_websocket_that_was_refused_is_told_unless_http_is_used_there(invoke: Invoke) -> None:
     """As Codex does it; a replay tells it, too."""

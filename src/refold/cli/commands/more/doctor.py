@@ -54,6 +54,6 @@ def _lines(found: Any) -> list[str]:
         lines.append(f"{method} {path} ({route}): {read}, {count}×")
     if not found.seen:
         lines.append("no request arrived")
-    lines += [f"WebSocket {path}: refused with 426" for path in found.websockets]
+    lines += found.unserved if found.models else ()  # else the advice has them
     lines.append(f"the command exited with status {found.ended.exit_code}")
     return lines

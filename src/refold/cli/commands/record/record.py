@@ -85,10 +85,7 @@ def command(
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.command import is_fed  # noqa: PLC0415 - the same
-    from refold.proxy.http.routes import (  # noqa: PLC0415 - the same
-        refused_upgrades,
-        why_nothing_came,
-    )
+    from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
     spends = caps_of(limits)
     given = {
@@ -125,9 +122,9 @@ def command(
     if recorded.is_empty:
         output.complain("no requests were recorded, only the start and end of the command")
         failure = recorded.ended.failure()
-        for why in why_nothing_came(foreign.upstream, recorded.websockets, failure=failure):
+        for why in why_nothing_came(foreign.upstream, recorded.unserved, failure=failure):
             output.hint(why)
-    for why in () if recorded.is_empty else refused_upgrades(recorded.websockets):
+    for why in () if recorded.is_empty else recorded.unserved:
         output.complain(why)
     return code
 
