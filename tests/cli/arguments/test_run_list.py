@@ -22,6 +22,8 @@ def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Pa
     found = listed_runs(tmp_path)
 
     assert [each.path.name for each in found] == ["other.jsonl", "survey.jsonl"]
+    (tmp_path / "latest.jsonl").symlink_to("survey.jsonl")
+    assert listed_runs(tmp_path) == found
     assert [each.status for each in found] == ["unreadable", "completed"]
     assert found[1].runs == 4
 

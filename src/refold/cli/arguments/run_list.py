@@ -7,6 +7,8 @@ run waits for a person. Rules: CONTRACT.md §14.10.
 
 import contextlib
 import datetime as dt
+import functools
+import os
 import re
 import shlex
 import time
@@ -59,33 +61,31 @@ def listed_runs(folder: Path, *, is_whole: bool = False) -> list[ListedRun]:
     Raises:
         OSError: the folder cannot be listed.
     """
-    beside = Folder(folder)
-    return sorted(
-        (
-            listed(path, beside, is_whole=is_whole)
-            for path in folder.iterdir()
-            if is_runs(path) and path.is_file()
-        ),
-        key=lambda each: (each.wall_us, each.log),
-    )
+    return runs_of([folder], is_whole=is_whole)
 
 
 def runs_of(places: Iterable[Path], *, is_whole: bool = False) -> list[ListedRun]:
     """Return the root runs of folders and those of single logs, the newest last, each once.
 
+    A link to one of them is left out.
+
     Raises:
         OSError: a folder cannot be listed.
     """
-    found = dict[Path, ListedRun]()
-    single = list[Path]()
+    found, single = list[Path](), list[Path]()
     for place in places:
         if place.is_dir():
-            found |= {run.path: run for run in listed_runs(place, is_whole=is_whole)}
+            found += (path for path in place.iterdir() if is_runs(path) and path.is_file())
         else:
             single.append(place)
-    for path in without_children(single):
-        found.setdefault(path, listed(path, Folder(path.parent), is_whole=is_whole))
-    return sorted(found.values(), key=lambda each: (each.wall_us, each.log))
+    folder_of, beside = functools.cache(os.path.realpath), functools.cache(Folder)
+    once = dict[str, Path]()
+    for path in sorted([*found, *without_children(single)], key=Path.is_symlink):
+        is_link = path.is_symlink()
+        real = os.path.realpath(path) if is_link else f"{folder_of(path.parent)}/{path.name}"
+        once.setdefault(real, path)
+    runs = (listed(path, beside(path.parent), is_whole=is_whole) for path in once.values())
+    return sorted(runs, key=lambda each: (each.wall_us, each.log))
 
 
 def moment(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
