@@ -31,7 +31,7 @@ from hypothesis.internal.conjecture import providers  # noqa: E402
 from tests.support.clusters import ray_cluster  # noqa: E402
 
 _SLOW: Final = [HealthCheck.too_slow]  # how long a machine takes says nothing of a law
-settings.register_profile("refold", max_examples=8, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("refold", max_examples=5, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("whole", max_examples=100, deadline=None, suppress_health_check=_SLOW)
 settings.load_profile("refold")  # --hypothesis-profile=whole: another one, as `.ci/nightly` does
 
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(_Hanging())
     if config.getoption("--hypothesis-profile") is None:
-        # It parses all of the product for constants, which few of eight examples would have.
+        # It parses all of the product for constants, which few of five examples would have.
         providers._get_local_constants = lambda: providers._local_constants
 
 

@@ -61,7 +61,7 @@ _THREE: Final = "runs/first.jsonl runs/second.jsonl runs/third.jsonl"
 )
 @pytest.mark.parametrize(
     ("given", "damage"),
-    some(2, [("runs", _change), (_THREE, _replace), ("runs", _replace), (_THREE, _change)]),
+    some(1, [("runs", _change), (_THREE, _replace), ("runs", _replace), (_THREE, _change)]),
 )
 def test_a_damaged_run_ends_no_command_that_takes_many(
     line: str,

@@ -26,7 +26,7 @@ from refold.replay.observed.effects import effects_of
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import report_of
 from tests.support.forging import Change, forged, in_input, in_rules, in_wire
-from tests.support.loops import for_each
+from tests.support.loops import for_each, half
 from tests.support.proxied import RawServer, answering, question, recorded, replayed, said
 from tests.support.upstream import Upstream
 
@@ -240,7 +240,7 @@ def eager(base: str) -> tuple[int, dict[str, str], bytes]:
     return status, found, content
 
 
-@pytest.mark.parametrize("row", [*LEADING, *BROKEN])
+@pytest.mark.parametrize("row", [*half(LEADING), *half(BROKEN)])
 def test_what_leads_away_or_nobody_recorded_is_refused(
     row: str, record: Path, outside: RawServer, tmp_path: Path
 ) -> None:
@@ -258,7 +258,7 @@ def test_what_leads_away_or_nobody_recorded_is_refused(
     assert (report.served, report.live, outside.heads) == (0, 0, [])
 
 
-@pytest.mark.parametrize("row", HEADERS)
+@pytest.mark.parametrize("row", half(HEADERS))
 def test_headers_that_no_recorder_keeps_are_not_served(
     row: str, record: Path, outside: RawServer, tmp_path: Path
 ) -> None:
@@ -315,7 +315,7 @@ def environment_in(log: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return {name: value for name, is_one, value in pairs if is_one}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", half(NAMES))
 def test_a_record_sets_no_variable(
     name: str, record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,12 @@ def some(number: int, values: Sequence[Any]) -> list[Any]:
     return [*values[:number], *(pytest.param(*each, marks=pytest.mark.long) for each in rest)]
 
 
+def half(values: Iterable[Any]) -> list[Any]:
+    """Return parameters of which each second is tried by default, the others as long tests."""
+    cases = list(values)
+    return some(len(cases[::2]), [*cases[::2], *cases[1::2]])
+
+
 def for_each(names: str, values: Iterable[Any]) -> Callable[[Callable[..., Any]], Any]:
     """Return what calls a test with each of `values`, as `parametrize` would, and lists all errors.
 

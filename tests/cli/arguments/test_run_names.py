@@ -15,6 +15,7 @@ from refold.cli.arguments.run_names import RUN, RUNS
 from refold.cli.group import COMMANDS, refold
 from refold.engine.runners.recording import record
 from tests.cli.conftest import Invoke
+from tests.support.loops import half
 from tests.support.stores import leading, record_run
 
 
@@ -155,7 +156,7 @@ def stored(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    "line", [*_ON_A_LOG, *_REFUSING, pytest.param(_MANY, marks=pytest.mark.long)]
+    "line", [*half(_ON_A_LOG), *half(_REFUSING), pytest.param(_MANY, marks=pytest.mark.long)]
 )
 def test_a_url_is_read_like_the_file(
     line: str, store: Path, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
