@@ -393,6 +393,10 @@ NAMES: Final[dict[str, tuple[str, set[str]]]] = {
             "tools",
         },
     ),
+    "method of a run": (
+        r"\brun\.(?:session\.)?(\w+)\(",
+        {*dir(refold.Run), *dir(refold.Session)},
+    ),
     "extra": (r"\bextras? `([\w-]+)`", {*_PROJECT["optional-dependencies"]}),
     "list of extras": (
         r"\.\[([\w,-]+)\]",

@@ -126,7 +126,10 @@ def test_cases_whose_names_no_file_may_have_keep_snapshots_of_their_own(
     suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
 
     suite.fails("--snapshot-update")
+    assert stored(suite) == before
 
+    options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2")
+    pytester.runpytest_subprocess(*options, "--snapshot-update", timeout=120)
     assert stored(suite) == before
 
 
@@ -389,6 +392,34 @@ class TestIt(unittest.TestCase):
         "TestIt.test_it.failed.jsonl"
     ]
     assert not Path(suite.recordings / "TestIt.test_it.jsonl").exists()
+
+
+def test_a_test_with_a_subtest_that_fails_is_not_accepted(pytester: pytest.Pytester) -> None:
+    """Each subtest has a report of its own, and that of the test says that it passed."""
+    suite = Suite(pytester)
+    suite.write(
+        test_it="""
+import pytest
+from agent import dig, search
+
+@pytest.mark.parametrize("what", ["coal", "tin"])
+def test_it(refold_run, subtests, what):
+    recording = refold_run(dig, [what], tools=[search])
+    with subtests.test("the first"):
+        assert recording.output[0] in (f"found {what}", "saw tin")
+    with subtests.test("another"):
+        pytest.skip("nothing")
+"""
+    )
+    suite.passes("--refold-record=once")
+    before = stored(suite)
+    suite.edit("agent", 'return f"found {query}"', 'return f"saw {query}"')
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    suite.fails("--refold-accept")
+
+    changed = {name for name, text in stored(suite).items() if before.get(name) != text}
+    assert changed == {f"recordings/test_it/test_it[tin]{end}.jsonl" for end in ("", ".1")}
 
 
 @pytest.mark.long

@@ -599,7 +599,7 @@ class Delegation(Value, Generic[T_co]):
         if self.part is not None and self.part < 0:
             raise _refused("part", "a number of tokens, at least 0", self.part)
         if self.session is not None and not hasattr(self.session, "bind"):
-            raise _refused("session", "a session, as run.session.fork() gives", self.session)
+            raise _refused("session", "a session, as run.session.clone() gives", self.session)
         names: Any = self.tools
         if isinstance(names, str):
             raise _refused("tools", f"a list of names: tools=[{names!r}]", names)

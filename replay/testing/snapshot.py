@@ -100,6 +100,8 @@ def delegation_extension(*, tokens: bool, files: bool) -> type[DelegationSnapsho
     """Return an extension that also has the tokens, or the files, of each run."""
 
     class WordOptions(DelegationSnapshotExtension):
+        __qualname__ = "DelegationSnapshotExtension"  # with xdist, syrupy imports it by this name
+
         def serialize(self, data: Any, **_options: Any) -> str:
             return delegation_text(data, tokens=tokens, files=files)
 
@@ -140,6 +142,8 @@ class DelegationAssertion(SnapshotAssertion):
         taken = (self.samples or {}).get
 
         class Bare(DelegationSnapshotExtension):
+            __qualname__ = "DelegationSnapshotExtension"  # as above
+
             def serialize(_self, data: Any, **_options: Any) -> str:  # noqa: N805 - beside another
                 text = delegation_text(data, words=False)
                 before = taken(str(self.index), [])

@@ -51,8 +51,8 @@ _UNSAMPLED: Final = pytest.StashKey[str]()
 """How a recording for them failed; empty if none did."""
 _IS_LAST: Final = pytest.StashKey[bool]()
 """Whether the recording that is made is the one that is kept."""
-_DONE: Final = pytest.StashKey[bool]()
-"""Whether a test has passed; absent of one that was not run."""
+_DONE: Final = pytest.StashKey[bool | None]()
+"""Whether a test has passed; `None` if it was skipped, absent if it was not run."""
 
 _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Exception)
 """Exceptions that end a test without a verdict."""
@@ -604,8 +604,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show below a failed test what changed, and the commands that show it again."""
     report = yield
-    if call.when == "call" or not report.passed:
-        item.stash[_DONE] = report.passed
+    if call.when == "setup" and _DONE in item.stash:
+        del item.stash[_DONE]  # it runs again
+    if call.when == "call" or not report.passed:  # subtests, too, have a report
+        has_failed = report.failed or item.stash.get(_DONE, None) is False
+        item.stash[_DONE] = not has_failed and (report.passed or None)
     parts = _parts(item)
     if call.when == "call" and report.failed:
         report.sections += _changes(item)

@@ -165,7 +165,7 @@ def one_line(text: str) -> str:
 
 _LEFT_OUT: Final = (
     "cacheprovider", "hypothesispytest", "xdist", "xdist.looponfail", "doctest", "legacypath",
-    "pastebin", "setuponly", "setupplan", "subtests",
+    "pastebin", "setuponly", "setupplan",
 )  # fmt: skip
 _PLAIN: Final = ("--no-header", *(f"-pno:{name}" for name in _LEFT_OUT))
 """What no suite needs, and costs a third of the time that it takes to begin a run."""

@@ -1,4 +1,5 @@
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 import pytest
@@ -69,6 +70,7 @@ def test_tokens_are_left_out_unless_they_are_asked_for(tmp_path: Path) -> None:
     assert DelegationSnapshotExtension().serialize(log) == plain
     with_tokens = delegation_extension(tokens=True, files=False)
     assert with_tokens().serialize(log) == counted
+    assert locate(f"{with_tokens.__module__}.{with_tokens.__qualname__}")  # as syrupy does
 
 
 @for_each("other", [None, 3, {"log": "a.jsonl"}])
