@@ -203,6 +203,14 @@ def _timer_due(case: _Case) -> Answer | None:
     return case.answer(extra if is_new else changed)
 
 
+def _seeded(case: _Case) -> Answer | None:
+    """Name the session of a child: `args_changed`, or new or gone as an extra or missing call."""
+    is_new = case.mismatch.event_kind == "session.seeded"
+    if case.entry.kind == "session.seeded":
+        return ("args_changed" if is_new else "missing_call"), None, []
+    return ("extra_call", None, []) if is_new else None
+
+
 def _clock(case: _Case) -> Answer | None:
     """Name another clock read: `extra_call` or `missing_call`.
 
@@ -386,6 +394,7 @@ _OF_LINES: Final[tuple[Rule, ...]] = (
 )
 RULES: Final[tuple[Rule, ...]] = (
     _timer_due,
+    _seeded,
     _clock,
     *_OF_LINES,
     _sleep_gone,

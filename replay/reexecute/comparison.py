@@ -66,6 +66,7 @@ class Comparison:
             again.log,
             tools=again.tools,
             session=again.session,
+            seed=again.seed,
             on_end=watch.on_end if watch else None,
             verified=verified,
             volatile=again.volatile,
@@ -84,7 +85,8 @@ class Comparison:
         """Run the program; return the first difference."""
         replayed = self.replayed
         replayed.kernel.seals_interrupts = True
-        replayed.check_session()
+        if not self.when:  # a child has the session that its parent gives it now
+            replayed.check_session()
         try:
             with program_watch(replayed.kernel.fail):  # whatever the program makes of it
                 verdict = replayed.kernel.execute(
@@ -276,6 +278,7 @@ class Comparison:
         found: Named | None,
     ) -> str:
         first = found.first if found is not None else None
+        both = (sides.recorded, sides.now)
         asked = self.replayed.kernel.unknown.get(sides.call)
         if asked is not None and sides.now and sides.now.get("name") == asked:
             offered = ", ".join(self.replayed.kernel.tools) or "none"
@@ -289,6 +292,8 @@ class Comparison:
                 why += "program calls added or removed a task"
             said = f"the call has moved to another task: recorded as {first.recorded.call}, asked "
             return said + f"now as {first.now.call} ({why})"
+        if any((side or {}).get("kind") == "session" and not side["call"] for side in both):
+            return "the run above now starts this one with a different session"
         raised = self._raised_now() if name in _OF_RAISING else ""
         is_timer = sides.now is not None and sides.now.get("kind") == "timer"
         kind = _OF_TIMERS.get(name, name) if is_timer else name

@@ -186,6 +186,7 @@ class _Tree:
             names=(*above.names, f"{name}[{child.number}]"),
             when=(*above.when, replayed.starts[child.call]),
             session=_session_of(child, replayed.kernel),
+            seed=replayed.seeds.get(child.call),
             volatile=above.volatile,
         )
         log = again.log

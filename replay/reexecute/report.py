@@ -31,6 +31,8 @@ class RunAgain:
     when: tuple[int, ...] = ()
     """Entries of the starts above it, from the root down."""
     session: SessionPort | None = None
+    seed: Json = None
+    """The snapshot of a child's session at its start; `None` if it is not known."""
     volatile: tuple[str, ...] = ()
     """Paths that are not compared, in addition to those that the log lists."""
 

@@ -7,6 +7,7 @@ the program, to find the category of the difference.
 """
 
 import asyncio
+import contextlib
 import platform
 import sys
 from collections import deque
@@ -81,6 +82,7 @@ class Replayed(World):
         *,
         tools: Mapping[str, Tool],
         session: SessionPort | None = None,
+        seed: Json = None,
         on_end: Callable[[], None] | None = None,
         successor: Callable[[], World] | None = None,
         verified: bool = False,
@@ -88,6 +90,7 @@ class Replayed(World):
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
 
+        `seed` is the snapshot of the session that the run's parent gives it now, if it is known.
         `successor` is called when the program continues after the last line; the returned world
         takes over. Without one, the program is stopped there.
 
@@ -95,6 +98,7 @@ class Replayed(World):
             LogError: the log is damaged, is not a log, or has different scheduling rules.
         """
         self.fold = Fold()
+        self._seed = seed
         self._on_end = on_end
         self._successor = successor
         self.hears_slips = successor is not None
@@ -139,6 +143,8 @@ class Replayed(World):
         """Children that the program started, in the order of starts."""
         self.starts: dict[str, int] = {}
         """By a child's call: the entry that started it."""
+        self.seeds: dict[str, Json] = {}
+        """By a child's call: the snapshot of its session, if no child before had that session."""
         self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
         """Whether the record ended before the program did."""
@@ -242,9 +248,11 @@ class Replayed(World):
         entry = self.cursor.peek()
         if entry is None and self._successor is not None:
             return self._continue_run().seed(session)
+        if self._seed is not None:
+            self.emit(SessionSeeded(self._seed), None)
         if entry is not None and entry.kind == "session.seeded":
             session.restore(self.cursor.data(entry)["snapshot"])
-        return self.emit(SessionSeeded(session.snapshot().as_json()), None)
+        return None if self._seed else self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
     def arm(self, timer: Timer) -> None:
         """Remember when it was armed, for a successor; the record decides when it fires."""
@@ -375,6 +383,11 @@ class Replayed(World):
         """Keep the children that the program starts: each is re-executed against its own log."""
         for effect in self.kernel.wanted:
             if isinstance(effect, RunChild):
+                session = effect.delegation.session
+                is_known = all(session is not each.delegation.session for each in self.children)
+                if session is not None and is_known and not effect.delegation.shared:
+                    with contextlib.suppress(errors.RefoldError):
+                        self.seeds[effect.call] = session.snapshot().as_json()
                 self.children.append(effect)
                 _, _, self.starts[effect.call] = self.fold.open.get(effect.call, ("", "", 0))
             if self._successor is not None:

@@ -456,6 +456,7 @@ def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None
 
 OF_RULE: dict[str, list[tuple[list[Step], list[Step]]]] = {
     "timer due": [([NAP], [LONG])],
+    "seeded": [],  # of a child, which gets it from its parent: see the tests of reexecute
     "clock": [([A, B], [A, ("now",), B]), ([A, ("now",), C], [A, B, C])],
     "sleep": [([A, B], [A, NAP, B]), ([A, B, C], [A, NAP, C])],
     "one line": [([A, B, C], [X, B, C]), ([A, B, C], [A, C]), ([A, B, C], [B, A, C])],

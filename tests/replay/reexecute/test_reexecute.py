@@ -141,6 +141,47 @@ def test_a_session_that_the_run_did_not_have_is_a_difference(tmp_path: Path) -> 
     assert not reexecute(recording.log, program, session=Session()).identical
 
 
+@attrs.frozen
+class Seen:
+    what: str
+
+
+def _seeing() -> Session:
+    session = Session()
+    session.register(Seen)
+    return session
+
+
+def test_the_session_that_a_child_is_given_is_compared(tmp_path: Path) -> None:
+    """The parent's log does not have it, and the child was given the recorded one."""
+
+    async def child(_run: Run, _input: Any) -> None:
+        return None
+
+    async def program(run: Run, _input: Any) -> None:
+        run.session.dispatch(Seen("smoke"))
+        session = {"a clone": run.session.clone, "a new one": _seeing, "none": lambda: None}[
+            given
+        ]()
+        await run.delegate(Delegation(program=child, session=session))
+        if session is not None:
+            session.dispatch(Seen("later"))
+
+    names = {"a new one": "args_changed", "none": "missing_call"}
+    given = "a clone"
+    recording = record(program, log=tmp_path / "a.jsonl", session=_seeing())
+    assert reexecute(recording.log, program, session=_seeing()).identical
+    for given, name in names.items():  # noqa: B007 - the program reads it
+        (found,) = reexecute(recording.log, program, session=_seeing()).divergences
+        assert (found.category, found.where) == (name, "program > child[1]")
+        assert "different session" in found.cause
+    given = "none"
+    recording = record(program, log=tmp_path / "b.jsonl", session=_seeing())
+    given = "a clone"
+    (found,) = reexecute(recording.log, program, session=_seeing()).divergences
+    assert found.category == "extra_call"
+
+
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
     """Case 103: replay leaves nothing behind, in the folder or in the process."""
     log = recorded(tmp_path / "a.jsonl", *EVERYTHING).log
