@@ -112,7 +112,7 @@ def child_request(
         policy=delegation.policy,
         brief=delegation.brief,
         log=child_path(above.log, effect.number),
-        tools=tuple(_offered(delegation, above.tools).values()),
+        tools=tuple(offered(delegation, above.tools).values()),
         runner=delegation.runner or above.runner,
         session=session,
         host=host,
@@ -120,7 +120,7 @@ def child_request(
     )
 
 
-def _offered(delegation: Delegation, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+def offered(delegation: Delegation, tools: Mapping[str, Tool]) -> dict[str, Tool]:
     """Return the tools above that the delegation lets through, and its own, which go first."""
     names = tools if delegation.tools is None else delegation.tools
     return chosen_tools(names, tools) | by_name(delegation.own_tools)

@@ -22,9 +22,11 @@ from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import UNRULY, program_name
 from refold.engine.recording.nested import check_may_start
+from refold.engine.recording.run_request import offered
 from refold.engine.recording.workers import beside_loop
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.excuses import unmatched
+from refold.replay.difference.pointer_diff import differences
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.fingerprints import redefined
 from refold.replay.index.guarantee import refuse_other_rules
@@ -138,6 +140,9 @@ class _Tree:
         if watch is not None:
             watch.on_return()
         replayed, offers = run.replayed, []
+        recorded = tuple(each["name"] for each in replayed.started.tools)
+        if divergence is None and again.offered not in (None, recorded):
+            divergence = _offered_otherwise(again, run.names, recorded)
         if not again.names and again.program is not None:  # a root's, and not of a shipped program
             offers = [each for each in replayed.started.tools if not each.get("delegates")]
         self._add(
@@ -187,6 +192,7 @@ class _Tree:
             when=(*above.when, replayed.starts[child.call]),
             session=_session_of(child, replayed.kernel),
             seed=replayed.seeds.get(child.call),
+            offered=tuple(sorted(offered(given, replayed.kernel.tools))),
             volatile=above.volatile,
         )
         log = again.log
@@ -222,6 +228,23 @@ def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
     from refold.engine.session.shared import share  # noqa: PLC0415 - few runs share one
 
     return share(kernel.session, kernel.child_path(child.call), None)
+
+
+def _offered_otherwise(
+    again: RunAgain, names: tuple[str, ...], recorded: tuple[str, ...]
+) -> Divergence:
+    sides: list[dict[str, Any]] = [{"tools": [*names]} for names in (recorded, again.offered or ())]
+    return Divergence(
+        category="args_changed",
+        where=" > ".join(names),
+        log=str(again.log),
+        seq=0,
+        recorded=sides[0],
+        now=sides[1],
+        diff=differences(*sides),
+        cause="the run above now gives this one other tools",
+        when=(*again.when, 0),
+    )
 
 
 def _died(again: RunAgain, how: str) -> Divergence:

@@ -33,6 +33,8 @@ class RunAgain:
     session: SessionPort | None = None
     seed: Json = None
     """The snapshot of a child's session at its start; `None` if it is not known."""
+    offered: tuple[str, ...] | None = None
+    """Names of the tools that a child's parent gives it; `None` for a run that is named itself."""
     volatile: tuple[str, ...] = ()
     """Paths that are not compared, in addition to those that the log lists."""
 

@@ -182,6 +182,30 @@ def test_the_session_that_a_child_is_given_is_compared(tmp_path: Path) -> None:
     assert found.category == "extra_call"
 
 
+def test_the_tools_that_a_child_is_given_are_compared(tmp_path: Path) -> None:
+    """The parent's log names only those that it chose among its own."""
+    own, helper = [True], recorded_tool
+
+    async def child(run: Run, _input: Any) -> list[str]:
+        return await run.tool("recorded_tool", x=[each.name for each in run.tools])  # type: ignore[no-any-return]
+
+    async def program(run: Run, _input: Any) -> None:
+        await run.delegate(Delegation(program=child, own_tools=(helper,) if own[0] else ()))
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+    assert reexecute(recording.log, program).identical
+    own[0] = False
+    (found,) = reexecute(recording.log, program).divergences
+
+    assert (found.category, found.where) == ("args_changed", "program > child[1]")
+    assert [str(each) for each in found.diff] == ['/tools/0: removed "recorded_tool"']
+
+
+@tool(effect="pure")
+def recorded_tool(x: list[str]) -> list[str]:
+    return x
+
+
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
     """Case 103: replay leaves nothing behind, in the folder or in the process."""
     log = recorded(tmp_path / "a.jsonl", *EVERYTHING).log
