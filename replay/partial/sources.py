@@ -28,6 +28,7 @@ from refold.engine.ports.effects import AskModel, CallTool, RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.engine.recording.bookends import scripts_in
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
+from refold.replay.difference.pointer_diff import differences
 from refold.replay.index.by_call import AskedCall, Book, asked_of, blank, label_of
 from refold.replay.partial.given_values import given
 from refold.replay.reexecute.world import LoggedModel, LoggedTool
@@ -295,12 +296,14 @@ class BookSupply:
     def _nearest(self, wanted: AskedCall) -> str:
         """Return the recorded request that is most like it: its key first, then its name."""
         at = self.book.requests.get(wanted.call)
-        if at is not None and at.name == wanted.name:
-            return label_of(at.item)
         alike = [one for one in self.book.requests.values() if one.name == wanted.name]
         near = next((one for one in alike if one.item.scope == wanted.item.scope), None)
-        best = near or at or next(iter(alike), None)
-        return label_of(best.item) if best is not None else ""
+        best = at if at is not None and at in alike else near or at or next(iter(alike), None)
+        if best is None:
+            return ""
+        label, found = label_of(best.item), differences(best.item.arguments, wanted.item.arguments)
+        is_alike = found and label == label_of(wanted.item)
+        return f"{label}, which differs in {found[0]}" if is_alike else label
 
     def ended(self, call: str, outcome: Outcome) -> Outcome:
         """Return a live outcome with the recorded duration: durations are not drift."""

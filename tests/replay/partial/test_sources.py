@@ -8,6 +8,7 @@ import pytest
 from refold.engine.errors import OutcomeMissing
 from refold.engine.events.events import ModelAsked, ToolCalled, ToolReturned
 from refold.engine.ports.effects import CallTool
+from refold.engine.program.run import PlainRun
 from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import BookSupply, Sources
@@ -51,6 +52,18 @@ def test_nothing_like_it_is_served(book: Book) -> None:
     with pytest.raises(OutcomeMissing):
         ask(supply, "0/7#1", "a")
     assert len(supply.missing) == 2
+
+
+def test_what_reads_like_it_is_named_with_its_difference(tmp_path: Path) -> None:
+    """A label does not have all of a request."""
+    text = "{} in the middle of a text that is too long for a label".center(200)
+
+    def program(run: PlainRun, _input: object) -> None:
+        run.tool(get, key=text.format("one"))
+
+    supply = BookSupply(Book(record(program, log=tmp_path / "a.jsonl").log), Sources())
+    with pytest.raises(OutcomeMissing, match=r"which differs in /key:"):
+        ask(supply, "0#1", text.format("two"))
 
 
 def test_where_nothing_is_like_it_nothing_is_named(book: Book) -> None:
