@@ -95,7 +95,8 @@ class Spans:
             LogDamaged: its first entry does not verify.
             LogUnsupported: it was written by a newer version.
         """
-        self.tree = OpenedRun(log).tree
+        self.opened = OpenedRun(log)
+        self.tree = self.opened.tree
         self.left_out: Counter[str] = Counter()
         """Entries without a span, by kind, and texts that were left out, under `texts`."""
         self.content = content
@@ -221,12 +222,6 @@ class _OneLog:
         self._all, self._node, self._path, self._above = spans, node, path, above
         nodes = below(node)[1:] if node.guarantee else node.children
         self._talks = {each.scope: each for each in nodes if each.scope}
-        self._talks_above = {
-            each.scope: talk.scope
-            for talk in self._talks.values()
-            for each in talk.children
-            if each.scope
-        }
         self._started = {each.call: each for each in nodes if each.call and not each.scope}
         self._open: dict[str, TraceSpan] = {}
         self._open_talks: dict[str, TraceSpan] = {}
@@ -296,7 +291,7 @@ class _OneLog:
         scope = scope_of(entry.call or "")
         if node := self._talks.get(scope):
             if scope not in self._open_talks:
-                above = self._open_talks.get(self._talks_above.get(scope, "")) or own
+                above = self._open_talks.get(self._all.opened.by_key[scope].parent or "") or own
                 call = self._open.get(node.call) or above
                 agent = above.id if call is above else call.agent
                 self._open_talks[scope] = self._all.run_span(node, (agent, call.id), at)
