@@ -21,6 +21,7 @@ from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.report import RunAgain
 from refold.tools.contract.tool_types import tool
 from tests.support.loops import for_each, table
+from tests.support.simulated import record_simulated
 from tests.support.steps import Step, fetch, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -945,8 +946,8 @@ def test_the_sleep_that_a_stopped_run_was_in_is_no_difference(
 ) -> None:
     """Its log has no line of the timer: the last one of a program may be it."""
     log = tmp_path / "a.jsonl"
-    limits = Limits(timeout_seconds=0.05)
-    record(program_of(A, B, ASLEEP), log=log, tools=[search, fetch], limits=limits)
+    limits = Limits(timeout_seconds=60)  # in simulated time, B is always in time
+    record_simulated(program_of(A, B, ASLEEP), None, log, tools=[search, fetch], limits=limits)
     assert reexecute(log, program_of(A, B, ASLEEP)).identical
 
     (found,) = reexecute(log, program_of(*after)).divergences
