@@ -44,7 +44,6 @@ FORMATS: Final[dict[str, WireFormat]] = {
     row.name: row for row in (CHAT, RESPONSES, MESSAGES, GENERATE)
 }
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
-_DEPLOYMENT: Final = "/deployments/"
 _SUCCESS: Final = range(200, 300)
 _FAILED: Final = 400
 _EVENTS: Final = "text/event-stream"
@@ -82,7 +81,7 @@ def read_request(
         is_shaped = found is not None and PLACE not in found and row.is_shaped(found, lists)
         if found is not None and is_shaped and (not place.needs or place.needs in found):
             found, lists = row.apart(found, lists)
-            return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
+            return _placed(row.asked(found, lists), path_and_query, at, place.model_in(at))
     body = _without_boundary(body)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api=OTHER, model="", parameters=held(parameters), follows=followed(path_and_query))
@@ -118,9 +117,9 @@ def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tup
     return path_and_query, json.dumps({**told, "model": model}, ensure_ascii=False).encode()
 
 
-def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:
-    """Return a request with its path, if that has the model, a deployment or a query."""
-    if model is None and "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
+def _placed(asked: Asked, path_and_query: str, at: re.Match[str], model: str | None) -> Asked:
+    """Return a request with its path, unless that only names the format and its version."""
+    if model is None and path_and_query in (at[0], f"/v1{at[0]}"):
         return asked
     parameters = {**asked.parameters, PLACE: held(path_and_query)}
     return attrs.evolve(asked, model=asked.model or model or "", parameters=parameters)

@@ -21,7 +21,7 @@ from refold.engine.wire.spelling import spelled
 from refold.proxy.http.routes import environment_of, routes_of
 from tests.support.proxied import RawServer, answering, data_of, kinds, recorded, replayed, said
 
-PATH = "/words/v9/tell"
+PATH = "/words/v1/tell"
 WHOLE = b'{"said": "grey sea", "count": {"in": 7, "out": 2}}'
 STREAMED = (
     b'data: {"more": "grey "}\n\ndata: {"more": "sea"}\n\ndata: {"count": {"in": 7, "out": 2}}\n\n'
@@ -107,7 +107,7 @@ def test_it_is_recorded_and_replayed(
         other = said(base, {**body, "tell": "of the sky"}, path=PATH)
 
     assert first == again == (200, answer)
-    assert server.heads[0].startswith(b"POST /v9/tell ")
+    assert server.heads[0].startswith(b"POST /v1/tell ")
     (asked,) = data_of(log, "model.asked")
     assert (asked["model"], asked["parameters"]["api"]) == ("m", "words")
     assert asked["added"] == [{"role": "user", "content": "of the sea"}]
