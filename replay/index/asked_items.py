@@ -108,7 +108,9 @@ def inside(kind: str, arguments: Json) -> str:
             told = arguments.get("brief") or arguments.get("input")
         case "model":
             added = arguments.get("added")
-            last = added[-1] if isinstance(added, list) and added else added
+            if not added:
+                return "(no new message)"
+            last = added[-1] if isinstance(added, list) else added
             told = (last.get("content") or last) if isinstance(last, Mapping) else last
         case "note" | "input" | "value":
             told = arguments.get({"note": "text", "input": "question"}.get(kind, "name"))

@@ -119,7 +119,7 @@ def test_people_read_labels() -> None:
     assert label_of(tool.item) == 'search#3 in 0/2 (q="a")'
     assert label_of(model.item) == 'model m#1 ("hi")'
     assert label_of(child.item) == 'child p#2 ("dig")'
-    assert label_of(again.item) == "model m#5 ([])"
+    assert label_of(again.item) == "model m#5 (no new message)"
     assert label_of(person.item) == 'input#4 ("Really?")'
 
 
