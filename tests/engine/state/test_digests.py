@@ -15,7 +15,6 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import ChildState, LimitCount, RunState, Seal
-from tests.support.loops import for_each
 
 STARTED = events.RunStarted(
     "demo", {"q": 1}, 0, {"timeout_seconds": 1e16}, "00", [], {"state": 1}, {}, {}, "", "r", "r"
@@ -88,7 +87,7 @@ def test_what_differs_between_equal_runs_is_left_out(change: dict[str, Any]) -> 
     assert state_digest(other) == state_digest(state)
 
 
-@for_each("field", [field.name for field in attrs.fields(RunState)])
+@pytest.mark.parametrize("field", [field.name for field in attrs.fields(RunState)])
 def test_every_other_field_is_in_the_digest(field: str) -> None:
     """A state cannot differ unnoticed."""
     state = sample()
@@ -135,8 +134,8 @@ def test_the_json_is_canonical_and_sorted() -> None:
     assert shown["state_version"] == STATE_VERSION
 
 
-@for_each(
-    "seconds, shown",
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
     [
         (5.0, 5),
         (0.5, 0.5),
@@ -154,7 +153,7 @@ def test_numbers_are_written_the_same_by_every_version(seconds: float, shown: An
     assert (written, type(written)) == (shown, type(shown))
 
 
-@for_each("observed", [float("nan"), float("inf"), -0.0])
+@pytest.mark.parametrize("observed", [float("nan"), float("inf"), -0.0])
 def test_even_a_number_that_no_log_holds_can_be_shown(observed: float) -> None:
     state = RunState(limit_hits=(LimitCount("l", "run", 1, observed, 1, 0),))
 
