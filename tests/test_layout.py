@@ -287,7 +287,6 @@ SHELL: Final = {
     "replay/bulk/bulk.py": ("clock files", "finds logs below folders; how long each took"),
     "replay/bulk/processes.py": ("clock files processes environment", "processes for many logs"),
     "replay/reexecute/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),
-    "replay/compare/diff.py": ("files", "asks whether a child's log is there"),
     "replay/partial/drift.py": ("files", "a folder for runs that nobody keeps"),
     "replay/what_if/explore.py": ("random", "random orders, repeatable by their seed"),
     "replay/explain/fingerprints.py": ("environment", "names the Python that runs"),

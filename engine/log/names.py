@@ -122,6 +122,16 @@ def child_path(path: Path, number: int) -> Path:
     return path.with_name(f"{_stem(path)}.{number}{SUFFIX}")
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a child's log is there: what a link leads to is nobody's child.
+
+    A child so deep that the system refuses the name of its log has none.
+    """
+    with contextlib.suppress(OSError):
+        return path.is_file() and not path.is_symlink()
+    return False
+
+
 def parent_of(path: Path) -> tuple[Path, int] | None:
     """Return the log of the parent, and the child's number in it; `None` for a root's log."""
     above, _, number = _stem(path).rpartition(".")

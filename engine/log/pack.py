@@ -28,6 +28,7 @@ from refold.engine.log.names import (
     blobs_of,
     check_place,
     files_of,
+    is_there,
     root_of,
     signature_of,
     tree,
@@ -115,13 +116,9 @@ def _parts(top: Path) -> list[tuple[Path, str]]:
     named = (each for log in logs for _, _, each, _ in named_blobs(log))
     wanted = None if root_of(top) == top else set(named)
     beside = signature_of(top)
-    parts = [(log, log.name) for log in [*logs, beside] if log != beside or _is_plain(log)]
+    parts = [(log, log.name) for log in [*logs, beside] if log != beside or is_there(log)]
     found = (each for each in BlobStore(blobs).files() if wanted is None or each.name in wanted)
     return [*parts, *((each, str(each.relative_to(top.parent))) for each in found)]
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:

@@ -37,7 +37,7 @@ from refold.engine.events.events import (
     scope_of,
 )
 from refold.engine.log.descriptors import holding
-from refold.engine.log.names import check_seq, child_path, log_path, parent_of
+from refold.engine.log.names import check_seq, child_path, is_there, log_path, parent_of
 from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.kept_folds import LogFold, entries_at, fold_log
@@ -380,7 +380,7 @@ class _Logs:
 
     def _log(self, path: Path) -> "_Log | None":
         if path not in self._logs:
-            if path.is_symlink():  # what it points at is nobody's log
+            if not is_there(path):  # what it points at is nobody's log
                 return None
             try:
                 self._logs[path] = _Log(path, None, every=self._every)

@@ -17,7 +17,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.parameters import names_nearest
 from refold.engine.log.descriptors import holding
-from refold.engine.log.names import child_path, log_path
+from refold.engine.log.names import child_path, is_there, log_path
 from refold.engine.log.reader import read_entries
 from refold.replay.compare.calls import RETRIES, Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
@@ -235,7 +235,7 @@ class _Comparison:
         """Compare two children; return whether a difference in how they ended was reported."""
         where = f"{run} > {one.label()}"
         logs = child_path(a.path, one.number), child_path(b.path, other.number)
-        there = [path.is_file() and not path.is_symlink() for path in logs]
+        there = [*map(is_there, logs)]
         if not all(there):
             if any(there) or one.has_log or other.has_log:
                 gone = " and ".join(

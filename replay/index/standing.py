@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.events import COMPLETES
 from refold.engine.log.lock import is_locked
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, is_there
 from refold.engine.log.reader import Entry
 from refold.replay.index.kept_folds import LogFold, fold_log
 
@@ -82,5 +82,5 @@ def _questions(log: Path) -> Iterator[str]:
         return
     yield from (each for each in found.waiting.values() if isinstance(each, str))
     for number in found.waiting.values():
-        if isinstance(number, int) and not (child := child_path(log, number)).is_symlink():
+        if isinstance(number, int) and is_there(child := child_path(log, number)):
             yield from _questions(child)

@@ -22,7 +22,7 @@ from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events import events
 from refold.engine.events.events import key_in
 from refold.engine.events.outcome import Outcome
-from refold.engine.log.names import child_path, children
+from refold.engine.log.names import child_path, children, is_there
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.effects import AskModel, CallTool, RunChild
 from refold.engine.ports.ports import ChildRequest
@@ -374,7 +374,7 @@ class BookSupply:
         options, below = "--source children=live", None
         why = f"no such child was recorded; {self._advice({'children': 'live'}, [options])}"
         try:
-            if log is not None and log.exists() and next(read_entries(log, torn_ok=True), None):
+            if log is not None and is_there(log) and next(read_entries(log, torn_ok=True), None):
                 below = self.of_child(Book(log, unfinished_ok=True), effect)
             elif self.sources.children == "live":
                 below = self.of_child(self.book.empty(), effect)

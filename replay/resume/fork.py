@@ -37,7 +37,7 @@ from refold.engine.events.outcome import ChildRef, Outcome
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log import names
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, is_there
 from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.ports.effects import RunChild
@@ -249,7 +249,7 @@ class ForkSupply(BookSupply):
         recorded = self.recorded.get(parent.call) if parent else None
         old = self.book.child_log(recorded) if recorded else None
         is_here = key_in(self.book.started.path, recorded or "") == request.identity.path
-        is_kept = is_here and outcome.child is not None and old is not None and old.exists()
+        is_kept = is_here and outcome.child is not None and old is not None and is_there(old)
         if not is_kept or old is None or request.log is None:
             return attrs.evolve(outcome, child=None)  # its seed and ids are those of its own place
         copied = Transplant(old, request.log, request.identity.parent).copy()
@@ -380,7 +380,7 @@ def _edit(log: Path, key: str, value: Json, tools: Mapping[str, Tool]) -> Edit:
     path = log
     for start in run.split(" > ") if run else ():
         number = Book(path, unfinished_ok=True).child_number(start)
-        if number is None or not child_path(path, number).exists():
+        if number is None or not is_there(child_path(path, number)):
             problem = f"{key!r}: {start} did not start a child{_keys(path)}"
             raise errors.ForkRefused(str(path), problem)
         path = child_path(path, number)
@@ -502,7 +502,7 @@ class Transplant:
             case events.ChildFinished(outcome=outcome) if call in self._ledger.starts:
                 start = self._ledger.hash_of_start(call)
                 number = self._numbers[call]
-                if outcome.child is not None and child_path(self._old, number).exists():
+                if outcome.child is not None and is_there(child_path(self._old, number)):
                     ref = self._child(call, start)
                     self._ledger.joined(call, number, ref)
                     return attrs.evolve(event, outcome=attrs.evolve(outcome, child=ref))

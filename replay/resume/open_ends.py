@@ -20,7 +20,7 @@ from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import key_in
 from refold.engine.log.damage import without_lines
-from refold.engine.log.names import child_path, log_path
+from refold.engine.log.names import child_path, is_there, log_path
 from refold.engine.log.reader import Entry, read_entries, scan
 from refold.engine.ports.ports import Question
 from refold.engine.state.folding import Fold
@@ -168,7 +168,7 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
     unfinished = [standing.path(call) for call in standing.requests]
     for call in standing.starts:
         path = child_path(standing.log, standing.numbers[call])
-        found = scan(path) if path.exists() else None
+        found = scan(path) if is_there(path) else None
         if found is not None and found.entries and not found.sealed:
             below = open_ends(path)
             questions += below.questions if call not in standing.given_up else ()

@@ -30,7 +30,7 @@ from refold.engine.kernel.unawaited import Slip, place_of
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.kernel.world import World
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, is_there
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
 from refold.engine.loop.loop import Timer
@@ -394,7 +394,7 @@ class Continued(Recorder):
     def _of_cancelled(self, effect: RunChild) -> tuple[str, Any]:
         """Return the outcome of a child that was cancelled before the run broke off."""
         path = self._left_by(effect)
-        if path.exists() and scan(path).sealed:
+        if is_there(path) and scan(path).sealed:
             return "resumed", None
         outcome = failed("cancelled", "cancelled", "cancelled by its parent")
         return "cancelled", self._ended(effect, outcome)
@@ -402,7 +402,7 @@ class Continued(Recorder):
     def _ended(self, effect: RunChild, outcome: Outcome) -> Outcome:
         """Return the outcome of a child that is not resumed, bound to its existing log."""
         path = self._left_by(effect)
-        found = scan(path) if path.exists() else None
+        found = scan(path) if is_there(path) else None
         if found is None or found.entries == 0:
             return outcome
         if found.torn is not None and found.damage is None and not found.ended:
@@ -464,7 +464,7 @@ def _kind_and_name(effect: Effect) -> tuple[str, str]:
 def _recorded_runner(log: Path) -> str:
     """Return the runner of a run's first child, from its log."""
     child = child_path(log, 1)
-    first = next(iter(read_entries(child, torn_ok=True)), None) if child.exists() else None
+    first = next(iter(read_entries(child, torn_ok=True)), None) if is_there(child) else None
     named = first.meta.get("runner") if first is not None else None
     return named if named in RUNNERS else "in-process"
 

@@ -16,7 +16,7 @@ from refold.engine.events import events
 from refold.engine.events.events import scope_above, scope_of
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Usage
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, is_there
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.values import Value
@@ -252,7 +252,7 @@ class ProgramLog(Reading):
         path = child_path(self.path, told["number"])
         reading = self._children.get(call) or ProgramLog(path, self._prices)
         try:
-            if not told["number"] or path.is_symlink():  # what it points at is nobody's child
+            if not told["number"] or not is_there(path):  # what it points at is nobody's child
                 return self._without_log(start, path)
             reading.read()
         except LogMissing:

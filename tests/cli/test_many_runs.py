@@ -9,6 +9,11 @@ from typing import Final
 import pytest
 from click.testing import Result
 
+from refold.engine.events.limits import Limits
+from refold.engine.log.names import NAME_MAX
+from refold.engine.ports.ports import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from tests.support.loops import some
 from tests.support.stores import folder_store, leading, record_run
 
@@ -105,3 +110,28 @@ def test_a_folder_is_its_only_run_and_of_several_one_has_to_be_named(
     assert f"runs is a folder with {has}" in several.stderr
     assert one.exit_code == 0, one.output
     assert "runs is a folder with one run: runs/third.jsonl" in one.stderr
+
+
+async def nested(run: Run, depth: int) -> int:
+    """Start a child until its log would have a name that the system refuses."""
+    if depth:
+        child = await run.delegate(Delegation(program=nested, input=depth - 1, brief="go on"))
+        assert child.status in ("completed", "failed")
+    return depth
+
+
+def test_a_run_with_a_child_too_deep_for_a_log_is_read_all_the_same(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    log = tmp_path / f"{'a' * (NAME_MAX - len('.jsonl'))}.jsonl"
+    record(nested, 20, log=log, limits=Limits(max_depth=30))
+
+    read = [
+        ("show", log), ("why", log, 1), ("verify", log), ("diff", log, log), ("ls", log),
+        ("export", log, "--to", "html", "-o", tmp_path / "a.html"),
+        ("export", log, "--to", "atif", "-o", tmp_path / "a.json"),
+        ("replay", log, "--program", f"{nested.__module__}:nested"),
+    ]  # fmt: skip
+    codes = {words[0]: invoke(*words).exit_code for words in read}
+
+    assert not any(codes.values()), codes

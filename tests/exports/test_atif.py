@@ -11,7 +11,7 @@ from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.exports.atif import trajectory
-from refold.exports.spans import Spans
+from refold.exports.spans import UNREAD, Spans
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode
 from tests.support.loops import for_each
@@ -43,6 +43,15 @@ def test_a_trajectory_is_valid_and_nested_as_the_run(name: str) -> None:
     assert tokens == found.final_metrics.total_prompt_tokens
     again = trajectory(Spans(LOGS / name, content=True))
     assert json.dumps(again) == json.dumps(document)
+
+
+def test_a_run_whose_first_text_is_missing_is_a_trajectory_all_the_same() -> None:
+    spans = Spans(LOGS.parents[1] / "conformance" / "blob-missing" / "a.jsonl", content=True)
+
+    found = Trajectory.model_validate(trajectory(spans))
+
+    assert found.agent.name == spans.tree.name
+    assert spans.left_out[UNREAD] == spans.tree.entries > 0
 
 
 def test_a_subagent_is_named_by_the_result_of_its_call() -> None:

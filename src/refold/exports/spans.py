@@ -241,9 +241,9 @@ class _OneLog:
         clock, node = LogTimes(self._all.origin), self._node
         own: TraceSpan | None = None
         links: tuple[tuple[bytes, bytes], ...] = ()
-        left = node.entries
+        left, kind = node.entries, ""
         for entry in sound(self._path, node.entries, resolve=self._all.content):
-            at, left = clock.at(entry), left - 1
+            at, left, kind = clock.at(entry), left - 1, entry.kind
             if own is None:
                 own = self._all.run_span(node, self._above, at)
                 self._models, links = entry.data.get("models") or {}, _links(entry)
@@ -260,12 +260,14 @@ class _OneLog:
             elif entry.kind not in _NO_SPAN:
                 self._all.left_out[entry.kind] += 1
         self._all.left_out[UNREAD] += left
+        if own is None and node is self._all.tree:  # a text of its first entry cannot be read
+            own = self._all.run_span(node, self._above, 0)
         if own is None:
             return
         yield from self._left_open(own)
         for scope, span in self._open_talks.items():
             yield self._all.run_ended(self._talks[scope], span)
-        if entry.kind != "run.finished" and node.ended_us is not None:  # its parent knows when
+        if kind != "run.finished" and node.ended_us is not None:  # its parent knows when
             own.end_us = max(own.end_us, node.ended_us - self._all.origin[0])
             own.start_us = min(own.start_us, own.end_us - (node.duration_ms or 0) * 1000)
         own.links = links

@@ -13,7 +13,7 @@ from typing import Any, Final
 from refold import __version__
 from refold.engine.encoding.document import plain
 from refold.engine.errors import RefoldError, damage_meaning
-from refold.engine.log.names import SUFFIX
+from refold.engine.log.names import SUFFIX, is_there
 from refold.engine.state.digests import state_json
 from refold.engine.state.folding import Fold
 from refold.engine.workspace.paths import as_text
@@ -68,7 +68,7 @@ class OneRun:
             self.verification = verify(log)
             known = {Path(e.path): (e.entries, e.head) for e in self.verification.logs}
         # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).
-        self.logs = {path: each for path, each in known.items() if path == log or _is_there(path)}
+        self.logs = {path: each for path, each in known.items() if path == log or is_there(path)}
         """By path: entries, and the hash of the last."""
         above = f"{log.name.removesuffix(SUFFIX)}."
         numbers = {path: path.name.removeprefix(above).removesuffix(SUFFIX) for path in self.logs}
@@ -249,7 +249,3 @@ _LEFT_OUT: Final = frozenset(
 )
 """Members of an agent that the page has in another form, or does not show."""
 _TOO_LARGE: Final = "too large for this page: refold show LOG --files"
-
-
-def _is_there(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
