@@ -31,10 +31,10 @@ _ROWS_MAX: Final = 50
 def trace_text(one: OneRun) -> Iterator[bytes]:
     """Yield the parts of a file of Chrome trace events, which Perfetto and Chrome show."""
     made_by = json.dumps({"generator": "Refold"})  # first: a file of ours is known by how it begins
-    yield f'{{"otherData": {made_by}, "displayTimeUnit": "ms", "traceEvents": ['.encode()
+    yield f'{{"otherData": {made_by}, "traceEvents": ['.encode()
     for number, event in enumerate(trace_events(one)):
         yield (", " * (number > 0) + json.dumps(event)).encode()
-    yield b"]}\n"
+    yield b'], "displayTimeUnit": "ms"}\n'
 
 
 def trace_events(one: OneRun) -> Iterator[dict[str, Any]]:
