@@ -6,7 +6,7 @@ passes all of it with each request, and hashing all of it each time would make a
 Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import getitem
 from typing import Any, Final
@@ -14,9 +14,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.secret import refuse_handles
-from refold.engine.errors import UsageError
+from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.values import Value
 
 _REMEMBERED: Final = 1024
@@ -111,6 +111,7 @@ class Conversations:
         for message in messages[len(found.messages) :]:
             if not isinstance(message, Mapping):
                 raise no_messages(message)
+            check_message(message, f"/messages/{len(found.messages)}")
             if may_have_handles:
                 refuse_handles("run.model", message)
             found.add(dict(message))
@@ -196,6 +197,32 @@ def no_messages(found: object) -> UsageError:
     seen = "; pass its .message" if hasattr(found, "message") else f" {found!r:.60}"
     expected = "messages must be a list of {role, content} objects"
     return UsageError(f"{expected}, found {type(found).__name__}{seen}")
+
+
+def check_messages(added: Iterable[Mapping[str, Any]]) -> None:
+    """Raise NotCanonical unless the tool calls of messages, the `added` ones, are objects."""
+    for at, message in enumerate(added):
+        check_message(message, f"/added/{at}")
+
+
+def check_message(message: Mapping[str, Any], pointer: str) -> None:
+    """Raise NotCanonical unless the tool calls of a message, if it has any, are objects."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list | tuple) or not all(isinstance(call, dict) for call in calls):
+        raise NotCanonical(f"{pointer}/tool_calls", "an array of objects", shown(calls))
+
+
+def check_reply(message: Mapping[str, Any], pointer: str) -> None:
+    """Raise NotCanonical unless the tool calls of an answer are in the neutral form."""
+    check_message(message, pointer)
+    for at, call in enumerate(message.get("tool_calls") or ()):
+        for name, kind in _CALL if "invalid" not in call else _CALL[:2]:
+            if not isinstance(call.get(name), kind):
+                where, found = f"{pointer}/tool_calls/{at}/{name}", shown(call.get(name))
+                raise NotCanonical(where, "an object" if kind is dict else "a string", found)
+
+
+_CALL: Final = (("id", str), ("name", str), ("arguments", dict))
 
 
 def _numbers(value: Json, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], float]]:

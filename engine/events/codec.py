@@ -9,18 +9,32 @@ Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 To add an event: `engine.events.events` is enough; the tables below are built from `KINDS`.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, Literal, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, shown
+from refold.engine.encoding.conversation import check_messages, check_reply
 from refold.engine.encoding.hints import is_union
 from refold.engine.encoding.shapes import hook_for
 from refold.engine.encoding.strict import problems_of
-from refold.engine.errors import EventMalformed, LogUnsupported
-from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
+from refold.engine.errors import EventMalformed, LogUnsupported, NotCanonical
+from refold.engine.events.events import (
+    KIND_OF,
+    KINDS,
+    MEMBERS,
+    TAILS,
+    Event,
+    Extension,
+    ModelAnswered,
+    ModelAsked,
+    Recorded,
+    RunStarted,
+)
 from refold.engine.values import Value
+
+_Members = TypeVar("_Members", bound=attrs.AttrsInstance)
 
 Data = dict[str, Any]
 """The `data` of an entry: a JSON object."""
@@ -51,9 +65,32 @@ def structure(kind: str, data: Json) -> Recorded:
         return _extension(kind, data)
     load = _LOADS[kind]
     try:
-        return load(data)
+        event = load(data)
     except Exception:  # noqa: BLE001 - whatever malformed data makes the fast hooks raise
         raise _explained(kind, data) from None
+    if kind in _INSIDE:
+        try:
+            _check_inside(event)
+        except NotCanonical as wrong:
+            raise EventMalformed(kind, wrong.pointer, wrong.expected, wrong.found) from None
+    return event
+
+
+_INSIDE: Final = frozenset({"run.started", "model.asked", "model.answered"})
+"""Kinds whose members have members that readers rely on."""
+
+
+def _check_inside(event: Any) -> None:
+    """Raise NotCanonical if a tool has no name, or tool calls of messages are malformed."""
+    match event:
+        case RunStarted(tools=tools):
+            for at, tool in enumerate(tools):
+                if type(tool.get("name")) is not str:
+                    raise NotCanonical(f"/tools/{at}/name", "a string", shown(tool.get("name")))
+        case ModelAsked(added=added):
+            check_messages(added)
+        case ModelAnswered(message=dict(message)):
+            check_reply(message, "/message")
 
 
 def digestible(kind: str, data: bytes) -> bytes:
@@ -79,7 +116,25 @@ def _extension(kind: str, data: Json) -> Extension:
         raise LogUnsupported("", "a kind that this version knows", f"kind {kind!r}")
     if type(data) is not dict:
         raise EventMalformed(kind, "", "an object", type(data).__name__)
+    if (known := MEMBERS.get(kind)) is not None:
+        members(known, data, kind)
     return Extension(kind, data)
+
+
+def members(known: type[_Members], data: Mapping[str, Any], kind: str) -> _Members:
+    """Return the members of `data` that `known`, an attrs class, has; others are passed over.
+
+    Raises:
+        EventMalformed: one is missing, or not of its type: the chain of a log may hold nonsense.
+    """
+    names = attrs.fields_dict(known)
+    try:
+        found: _Members = hook_for(known)({k: v for k, v in data.items() if k in names})
+        check_messages(getattr(found, "added", ()))
+    except Exception as error:  # noqa: BLE001 - whatever the reader raises is explained
+        wrong = next(problems_of(error))
+        raise EventMalformed(kind, wrong.pointer, wrong.expected, wrong.found) from None
+    return found
 
 
 # --- reading, exactly ------------------------------------------------------------------------

@@ -393,6 +393,45 @@ class Extension(Value):
     data: dict[str, Any]
 
 
+@attrs.frozen
+class ConversationBegun(Value):
+    """A conversation of a watched command began (CONTRACT.md §16.5)."""
+
+    scope: str
+    agent: str
+    call: str = ""
+    """The call that opened it, and its tool; empty if none is known."""
+    tool: str = ""
+    how: str = ""
+
+
+@attrs.frozen
+class ToolsOffered(Value):
+    """The definitions of the tools that requests name by this digest."""
+
+    digest: str
+    tools: list[Any]
+    """As the request has them."""
+
+
+@attrs.frozen
+class MessagesSent(Value):
+    """Messages of a request that are too many for one entry."""
+
+    predecessor: str
+    added: list[dict[str, Any]]
+
+
+@attrs.frozen
+class Measured(Value):
+    """The values of an entry that change in another recording, as its writer declared them."""
+
+    what: str
+    call: str
+    places: list[str]
+    ids: list[str]
+
+
 Event = (
     RunStarted
     | ToolCalled
@@ -455,7 +494,21 @@ SALVAGED: Final = "x-refold.salvaged"
 """The last entry of a salvaged log (CONTRACT.md §4.5)."""
 
 MESSAGES: Final = "x-refold.messages"
-"""Messages of a request that are too many for one entry: {predecessor, added}."""
+"""Messages of a request that are too many for one entry."""
+
+CONVERSATION: Final = "x-refold.conversation"
+"""A conversation began; it has a call, its tool and `how` if it is below a call."""
+
+TOOLS: Final = "x-refold.tools"
+"""Tool definitions that requests offer from here on."""
+
+MEMBERS: Final[dict[str, type]] = {
+    CONVERSATION: ConversationBegun,
+    TOOLS: ToolsOffered,
+    MESSAGES: MessagesSent,
+    MEASURED: Measured,
+}
+"""Refold's own extensions whose data all readers rely on; they may have more members."""
 
 UNSEEN: Final = frozenset({"effect.late", "run.resumed"})
 """Kinds that no program asks for or is given: replay passes them over, and no digest has them."""

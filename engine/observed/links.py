@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from refold.engine.events import events
 from refold.engine.events.events import scope_above, scope_of
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import METHOD
@@ -51,7 +52,7 @@ class Links:
     ) -> None:
         """Take an entry."""
         match kind:
-            case "x-refold.conversation":
+            case events.CONVERSATION:
                 self._linked[data["scope"]] = data.get("how", ""), data.get("call", ""), seq
                 if data.get("how") == "continues":
                     self.past.update(each for each, last in self._last.items() if last == cause)

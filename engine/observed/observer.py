@@ -24,11 +24,6 @@ from refold.engine.observed.threads import NOBODY, AnswerId, Thread, Threads, Un
 from refold.engine.wire.parts.exchange import LATER, Asked
 from refold.engine.wire.parts.kept_answers import IDS
 
-CONVERSATION: Final = "x-refold.conversation"
-"""A conversation began: {scope, agent, call, tool, how}; the last three if it is below a call."""
-TOOLS: Final = "x-refold.tools"
-"""Tool definitions that requests offer from here on: {digest, tools}."""
-
 _ENTRY_BYTES: Final = 256 * 1024
 """The size limit of messages in one entry, if there are several."""
 
@@ -248,7 +243,7 @@ class Observer:
 
     def _note_conversation(self, thread: Thread, cause: int, more: dict[str, Json]) -> None:
         data = {"scope": thread.scope, "agent": thread.agent, **more}
-        self._journal.append(events.Extension(CONVERSATION, data), None, cause)
+        self._journal.append(events.Extension(events.CONVERSATION, data), None, cause)
 
     def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
         """Begin the conversation that continues an earlier one.
@@ -268,7 +263,7 @@ class Observer:
         at = asked.tools_digest()
         if at and at not in self._offered:
             data: dict[str, Any] = {"digest": at, "tools": list(asked.tools)}
-            self._journal.append(events.Extension(TOOLS, data))
+            self._journal.append(events.Extension(events.TOOLS, data))
             self._offered.add(at)
 
     # --- tools ---------------------------------------------------------------------------
@@ -374,6 +369,8 @@ def logged_parameters(asked: Asked) -> dict[str, Json]:
 
 def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
     """Return the interface and the parameters of a request from its logged form."""
+    if type(told["api"]) is not str:
+        raise TypeError("an interface that is not a string")
     asked = {("api" if name == "$api" else name): told[name] for name in told if name != "api"}
     return told["api"], asked
 

@@ -26,6 +26,7 @@ import attrs
 
 from refold.engine import errors
 from refold.engine.encoding.canonical import Json, kind_of
+from refold.engine.encoding.conversation import check_reply
 from refold.engine.encoding.plain import to_json
 from refold.engine.events.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.events.limits import CHILDREN_AT_ONCE
@@ -414,6 +415,7 @@ async def _await_model(effect: AskModel) -> ModelAnswered:
 def _answered(effect: AskModel, reply: ModelReply) -> ModelAnswered:
     if not isinstance(reply.usage, Usage):  # else nothing would notice before it is written
         raise TypeError(f"a reply's usage must be a Usage; found {kind_of(reply.usage)}")
+    check_reply(reply.message, "a reply's message")
     usage = priced(reply.usage, effect.model.name if effect.model is not None else "")
     return ModelAnswered("ok", reply.message, usage, reply.stop_reason)
 

@@ -17,8 +17,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, encode_sorted, loads, unescaped
-from refold.engine.errors import LogMissing
-from refold.engine.events.events import MEASURED, in_order
+from refold.engine.errors import RefoldError
+from refold.engine.events.codec import members
+from refold.engine.events.events import MEASURED, Measured, in_order
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import lines
 from refold.engine.log.line import LINE_MAX
@@ -133,16 +134,17 @@ class Declared:
                         self._keep_result(log, found[2].decode(), line)
                         continue
                     path = path or str(loads(first)["data"].get("path", ""))
-                    yield from self._declared(log, path, loads(line)["data"])
-        except (LogMissing, OSError, ValueError, LookupError, TypeError, AttributeError):
+                    measured = members(Measured, loads(line)["data"], MEASURED)
+                    yield from self._declared(log, path, measured)
+        except (RefoldError, OSError, ValueError, LookupError, TypeError, AttributeError):
             return
 
-    def _declared(self, log: Path, path: str, data: dict[str, Any]) -> Iterator[_Made]:
-        call, places = data["call"], tuple(data["places"])
+    def _declared(self, log: Path, path: str, measured: Measured) -> Iterator[_Made]:
+        call, places = measured.call, tuple(measured.places)
         if places:
             self._places[log, call] = places
-            self._listed[data["what"], places] += 1
-        for text in data["ids"]:
+            self._listed[measured.what, places] += 1
+        for text in measured.ids:
             yield _Made(path, call, text)
 
     def _keep_result(self, log: Path, call: str, line: bytes) -> None:

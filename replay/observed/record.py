@@ -23,7 +23,7 @@ from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import Entry, nonsense, read_entries, whole_data
 from refold.engine.observed.binding import FOLDERS, NOTED, Bindings, ValuePlace, places_of
 from refold.engine.observed.links import RESULT, Links
-from refold.engine.observed.observer import CONVERSATION, TOOLS, parameters_asked
+from refold.engine.observed.observer import parameters_asked
 from refold.engine.observed.profile import EXACT, NAMED, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import OTHER, Asked
@@ -316,7 +316,6 @@ class _Reading:
                 turn = self._open[call]
                 if not turn.parts:
                     raise LookupError("an answer without its wire")
-                _check_calls(event.message)
                 turn.how, turn.answer, turn.over = "answered", event, seq
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
@@ -337,11 +336,11 @@ class _Reading:
                 pass
 
     def _extended(self, record: ObservedRecord, kind: str, data: dict[str, Any]) -> None:
-        if kind == TOOLS:
+        if kind == events.TOOLS:
             self._tools[data["digest"]] = data["tools"]
         elif kind == events.MESSAGES:
             self._chain(data["predecessor"], data["added"])
-        elif kind == CONVERSATION and data.get("how") != RESULT:
+        elif kind == events.CONVERSATION and data.get("how") != RESULT:
             record.agents[data["scope"]] = data["agent"]
             record.started_by[data["scope"]] = data.get("call", "")
         elif kind == events.LEFT:
@@ -413,12 +412,3 @@ def _check_start(rules: dict[str, Any], given: Any) -> None:
         )
     if not all(type(each) is int and 0 < each <= _SIZE_MAX for each in given.get("terminal", ())):
         raise ValueError(f"a terminal of the size {given['terminal']!r:.80}")
-
-
-def _check_calls(message: dict[str, Any] | None) -> None:
-    """Look whether the tool calls of an answer can be gone through."""
-    for call in (message or {}).get("tool_calls", ()):
-        if not (isinstance(call["name"], str) and isinstance(call["id"], str)):
-            raise TypeError("a tool call with a name or id that is not a string")
-        if "invalid" not in call and not isinstance(call["arguments"], dict):
-            raise TypeError("a tool call with arguments that are not an object")

@@ -51,7 +51,7 @@ def unasked(first: Entry) -> dict[str, str]:
 
     By name, with what to call them. A script of the program may have a provider's name.
     """
-    models = first.data["models"]
+    models = first.data.get("models", {})
     found = {name: repr(full) for name, full in models.items() if not full.startswith(_OPENED)}
     scripts = sorted(scripts_in(models, first.meta) - found.keys())
     named = {name: f"a script in the program, with the name {models[name]!r}" for name in scripts}

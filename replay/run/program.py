@@ -13,6 +13,7 @@ import attrs
 
 from refold.engine.errors import LogMissing
 from refold.engine.events import events
+from refold.engine.events.codec import members
 from refold.engine.events.events import scope_above, scope_of
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Usage
@@ -22,7 +23,8 @@ from refold.engine.models.prices import Prices
 from refold.engine.values import Value
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.index.standing import ENDS
-from refold.replay.run.reading import AgentWork, Reading, members
+from refold.replay.index.times import is_time
+from refold.replay.run.reading import AgentWork, Reading
 from refold.replay.run.run_node import CANCELLED, REFUSED, UNFINISHED, RunNode
 
 _NEVER_RAN: Final = frozenset({"arguments", "denied", REFUSED, "unknown_tool"})
@@ -143,15 +145,17 @@ class ProgramLog(Reading):
                     self._begin(call, event.delegation or {}, **more)
                 start, outcome = self._starts[call], event.outcome
                 start.has_log = outcome.child is not None and outcome.child.events > 0
-                start.told |= {"is_joined": True, "ended_us": meta.get("wall_us")}
+                start.told |= {"is_joined": True, "ended_us": _time_in(meta)}
                 start.told |= {name: getattr(outcome, name) for name in _OF_OUTCOME}
+                if not is_time(outcome.duration_ms * 1000):
+                    start.told["duration_ms"] = None
                 made = tuple((each.kind, each.name) for each in outcome.artifacts)
                 start.told["artifacts"] = made
             case events.RunFinished():
                 artifacts = event.artifacts or ()
                 self._left = {
                     "where": raised_at(meta),
-                    "ended_us": meta.get("wall_us"),
+                    "ended_us": _time_in(meta),
                     "refused": refused_in(meta),
                     "artifacts": tuple((each["kind"], each.get("name", "")) for each in artifacts),
                     "is_empty": event.output == "" and not (event.summary or artifacts),
@@ -165,7 +169,7 @@ class ProgramLog(Reading):
             EventMalformed: a member has the wrong type.
             LimitRefused: a limit is invalid.
         """
-        asked, own = members(_Asked, delegation), self.started
+        asked, own = members(_Asked, delegation, "child.started"), self.started
         Limits.from_json(asked.limits)
         told = {name: getattr(asked, name) for name in attrs.fields_dict(_Asked) if name != "tools"}
         told |= {
@@ -272,6 +276,10 @@ class ProgramLog(Reading):
 
 _OF_OUTCOME: Final = ("status", "error", "truncated", "usage", "duration_ms")
 """Fields of an outcome that a node has, too."""
+
+
+def _time_in(meta: Mapping[str, Any]) -> int | None:
+    return at if is_time(at := meta.get("wall_us")) else None
 
 
 def _inherited(limits: dict[str, Any]) -> dict[str, Any]:

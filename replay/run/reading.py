@@ -10,12 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from refold.engine.encoding.shapes import reader_of
-from refold.engine.encoding.strict import problems_of
 from refold.engine.errors import EventMalformed, LimitRefused, LogDamaged, LogError
 from refold.engine.events.codec import structure
 from refold.engine.events.events import ModelAnswered, Recorded, RunFinished, RunStarted
@@ -32,24 +30,6 @@ from refold.replay.run.run_node import LogState, RunNode, ToolUse
 if TYPE_CHECKING:  # with all that a watched command needs
     from refold.engine.observed.profile import Profile
     from refold.replay.run.steady import Steady
-
-_Members = TypeVar("_Members", bound=attrs.AttrsInstance)
-
-
-def members(kind: type[_Members], data: Mapping[str, Any]) -> _Members:
-    """Return the members of `data` that `kind`, an attrs class, has; others are passed over.
-
-    Raises:
-        EventMalformed: one is missing, or not of its type: the chain of a log may hold nonsense.
-    """
-    names = attrs.fields_dict(kind)
-    try:
-        found: _Members = reader_of(kind)({k: v for k, v in data.items() if k in names})
-    except Exception as error:  # noqa: BLE001 - whatever the reader raises is explained
-        wrong = next(problems_of(error))
-        said = (wrong.pointer, wrong.expected, wrong.found)
-        raise EventMalformed(kind.__name__.strip("_"), *said) from None
-    return found
 
 
 @attrs.define

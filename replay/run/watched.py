@@ -20,13 +20,14 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.errors import EventMalformed, FolderRefused
 from refold.engine.events import events
-from refold.engine.events.events import MESSAGES, scope_of
+from refold.engine.events.codec import members
+from refold.engine.events.events import scope_of
 from refold.engine.events.outcome import Fault, Priced, Usage
 from refold.engine.log.reader import Entry
 from refold.engine.models.prices import Prices
 from refold.engine.observed.binding import FOLDERS
 from refold.engine.observed.links import Links, delegated
-from refold.engine.observed.observer import CONVERSATION, TOOLS, is_end
+from refold.engine.observed.observer import is_end
 from refold.engine.observed.openers import HANDOFF
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.exchange import LATER, METHOD, PLACE
@@ -35,7 +36,7 @@ from refold.engine.workspace.paths import as_text
 from refold.engine.workspace.tree import TreeEntry
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import name_of_root, place_in, text_of
-from refold.replay.run.reading import AgentWork, Reading, Span, members
+from refold.replay.run.reading import AgentWork, Reading, Span
 from refold.replay.run.run_node import OBSERVED, REFUSED, UNFINISHED, FileUse, RunNode
 from refold.replay.run.steady import Steady
 from refold.replay.run.turns import TASKS
@@ -120,17 +121,6 @@ class _Opening:
             said = ENCRYPTED if _is_encrypted(message.get("provider")) else text_of(dict(message))
             return _Opening(self.system, said)
         return self
-
-
-@attrs.frozen
-class _Begun:
-    """The logged description of a conversation at its beginning."""
-
-    scope: str
-    agent: str
-    how: str = ""
-    call: str = ""
-    tool: str = ""
 
 
 @attrs.define
@@ -266,14 +256,14 @@ class WatchedLog(Reading):
 
     def _take_entry(self, kind: str, data: Mapping[str, Any]) -> None:
         """Take an entry that is not a request."""
-        if kind == CONVERSATION:
-            begun = members(_Begun, data)
+        if kind == events.CONVERSATION:
+            begun = members(events.ConversationBegun, data, kind)
             talk = self._talks.setdefault(begun.scope, _Talk(scope=begun.scope))
             talk.agent, talk.how = begun.agent, begun.how
             talk.opener, talk.tool = begun.call, begun.tool
-        elif kind == TOOLS:
+        elif kind == events.TOOLS:
             self._offers[data["digest"]] = tuple(_names_of(data["tools"]))
-        elif kind == MESSAGES:
+        elif kind == events.MESSAGES:
             self._chain(data["predecessor"], data["added"])
 
     def _talk(self, call: str, entry: Entry) -> _Talk:

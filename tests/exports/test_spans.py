@@ -161,7 +161,7 @@ def test_a_fork_is_linked_to_its_source(tmp_path: Path) -> None:
     assert root.trace != above.trace
 
 
-@for_each("member", ["name", "description", "schema"])
+@for_each("member", ["description", "schema"])
 def test_a_tool_that_lacks_a_member_ends_no_export(tmp_path: Path, member: str) -> None:
     """Its log is damaged, and chained all the same."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from refold.engine.errors import LogUnsupported
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import blobs_of
 from refold.replay.audit.verify import verify
@@ -40,6 +41,34 @@ def forged(source: Path, target: Path, change: Change) -> Path:
             digests[damage.what.replace(" ", "_")] = damage.expected
         _write(source, target, sealed)
     assert verify(target).intact, str(verify(target).damage)
+    return target
+
+
+def altered(source: Path, target: Path, change: Change) -> Path:
+    """Write the log `source` anew at `target`, changed, where it may not fit its kinds any more.
+
+    The digests in its seal are those of what it says then, as far as it can be read.
+    """
+    digests: dict[str, str] = {}
+
+    def sealed(kind: str, data: dict[str, Any]) -> None:
+        change(kind, data)
+        if kind == "run.finished":
+            data.update(digests)
+
+    for path in source.parent.glob(f"{source.stem}.*"):
+        if path.is_dir():
+            shutil.copytree(path, target.with_suffix(path.suffix))
+    for _ in range(_DIGESTS):
+        _write(source, target, sealed)
+        try:
+            damage = verify(target).damage
+        except LogUnsupported:  # the number of its format was changed
+            break
+        found = {each.what.replace(" ", "_"): each.expected for each in damage}
+        if not found or not all(what.endswith("_digest") for what in found):
+            break
+        digests.update(found)
     return target
 
 

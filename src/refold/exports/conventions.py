@@ -50,7 +50,8 @@ def message_of(message: dict[str, Any], **more: Any) -> dict[str, Any]:
     parts = [{"type": "reasoning", "content": text} for text in reasoning(message)]
     parts += [{"type": "text", "content": content}] if content else []
     parts += [{"type": "tool_call", **each} for each in message.get("tool_calls") or ()]
-    return {"role": message.get("role"), "parts": parts, **more}
+    role = message.get("role")
+    return {"role": role if isinstance(role, str) else None, "parts": parts, **more}
 
 
 def answer_of(message: dict[str, Any], stop_reason: str) -> dict[str, Any]:

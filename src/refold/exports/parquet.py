@@ -164,10 +164,10 @@ def _messages(span: TraceSpan) -> Iterator[dict[str, Any]]:
             "agent": agent,
             "call": span.id.hex(),
             "position": position,
-            "role": message.get("role"),
+            "role": _text(message.get("role")),
             "is_answer": is_answer,
             "text": _text(message.get("content")),
-            "tool_call_id": message.get("tool_call_id"),
+            "tool_call_id": _text(message.get("tool_call_id")),
             "tool_calls": calls,
         }
 

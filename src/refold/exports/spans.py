@@ -15,10 +15,16 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
-from refold.engine.events.events import COMPLETES, REQUEST_KINDS, scope_above, scope_of, with_above
+from refold.engine.events.events import (
+    COMPLETES,
+    REQUEST_KINDS,
+    TOOLS,
+    scope_above,
+    scope_of,
+    with_above,
+)
 from refold.engine.events.outcome import Fault
 from refold.engine.log.reader import Entry
-from refold.engine.observed.observer import TOOLS
 from refold.exports.conventions import answer_of, definitions_of, message_of, request_parameters
 from refold.page.entries import sound
 from refold.replay.index.asked_items import named

@@ -3,6 +3,7 @@
 Rules: CONTRACT.md §14.16.
 """
 
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from refold.engine.errors import LogError
+from refold.engine.events.codec import structure
 from refold.engine.events.events import scope_of
-from refold.engine.log.blobs import is_marked
+from refold.engine.log.blobs import BlobBroken, is_marked, resolved
 from refold.engine.log.reader import Entry, read_entries
 from refold.replay.index.times import LogTimes
 
@@ -36,8 +38,13 @@ def large_texts(path: Path, most: int) -> dict[str, int]:
 
 
 def sound(path: Path, most: int | None = None, *, resolve: bool = False) -> Iterator[Entry]:
-    """Yield the entries of a log up to its damage, and no more than `most`."""
-    try:
-        yield from islice(read_entries(path, resolve=resolve, torn_ok=True), most)
-    except LogError:
-        return
+    """Yield the entries of a log up to the first that is damaged or malformed, at most `most`."""
+    with contextlib.suppress(LogError, BlobBroken):
+        for entry in islice(read_entries(path, resolve=resolve, torn_ok=True), most):
+            has_texts = resolve or not is_marked(entry.line)
+            structure(entry.kind, entry.data if has_texts else resolved(entry.data, _no_text))
+            yield entry
+
+
+def _no_text(_name: str, _size: int) -> str:
+    return ""

@@ -298,6 +298,7 @@ CALLS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda run: run.model("hi"), "messages must be a list of {role, content} objects"),
     (lambda run: run.model({"role": "user"}), "messages must be a list of {role, content} objects"),
     (lambda run: run.model(["hi"]), "objects, found str 'hi'"),
+    (lambda run: run.model([{"tool_calls": 5}]), "/messages/0/tool_calls: expected an array of"),
     (lambda run: run.model([]), "no model was given: pass record(…, model=…)"),
     (lambda run: run.model([], model="big"), "pass record(…, models={'big': …})"),
 ]

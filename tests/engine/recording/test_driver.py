@@ -177,6 +177,7 @@ def test_models_arrive_with_answers_or_failures() -> None:
         raising(ModelError("m", "busy", "http_500")),
         raising(LookupError("x")),
         raising(SystemExit(1)),
+        FunctionModel(lambda _: ModelReply(message={"tool_calls": [{"id": 1}]})),
         FunctionModel(lambda _: ModelReply(message={}, usage=None)),  # type: ignore[arg-type]  # it is what is tried
     ):
         driver.ask_model(AskModel("0#1", model, request))
@@ -186,7 +187,7 @@ def test_models_arrive_with_answers_or_failures() -> None:
         assert event.error is not None
         codes.append(event.error["code"])
 
-    assert codes == ["no_model", "http_500", "raised", "raised", "raised"]
+    assert codes == ["no_model", "http_500", "raised", "raised", "raised", "raised"]
     driver.close()
 
 

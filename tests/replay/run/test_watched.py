@@ -8,13 +8,20 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.errors import EventMalformed
-from refold.engine.events.events import MESSAGES, Extension, ModelAnswered, RunStarted, scope_of
+from refold.engine.events.events import (
+    CONVERSATION,
+    MESSAGES,
+    Extension,
+    ModelAnswered,
+    RunStarted,
+    scope_of,
+)
 from refold.engine.events.outcome import Priced, Usage
 from refold.engine.log.reader import read_entries
 from refold.engine.log.writer import LogWriter
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp import McpObserver
-from refold.engine.observed.observer import CONVERSATION, Observer
+from refold.engine.observed.observer import Observer
 from refold.engine.observed.profile import NAMED, Profile
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
