@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 import refold
 from refold.engine.log.reader import read_entries
 from refold.replay import render_text
+from tests.support.simulated import record_simulated
 
 GALLERY: Final = Path(__file__).parents[2] / "examples" / "gallery"
 PROGRAMS: Final = sorted(GALLERY.glob("*.py"))
@@ -29,10 +30,9 @@ def loaded(path: Path) -> ModuleType:
 
 
 def recorded(module: ModuleType, log: Path) -> refold.Recording:
-    """Record a program, and answer for the person that it asks."""
-    recording = refold.record(
-        module.program, module.INPUT, log=log, model=getattr(module, "MODEL", None), seed=1
-    )
+    """Record a program in simulated time, and answer for the person that it asks."""
+    model = getattr(module, "MODEL", None)
+    recording = record_simulated(module.program, module.INPUT, log, model=model, seed=1)
     answers: dict[str, Any] = getattr(module, "ANSWERS", {})
     return refold.resume(log, module.program, answers=answers) if answers else recording
 

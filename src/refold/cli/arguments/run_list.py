@@ -61,6 +61,7 @@ def listed_runs(folder: Path, *, is_whole: bool = False) -> list[ListedRun]:
     Raises:
         OSError: the folder cannot be listed.
     """
+    next(folder.iterdir(), None)  # what is not there is no folder without runs
     return runs_of([folder], is_whole=is_whole)
 
 
