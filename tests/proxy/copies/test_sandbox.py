@@ -164,6 +164,30 @@ def test_a_service_is_not_reached(
     assert printed == "[]\nTrue\nTrue\n"
 
 
+@both_ways
+def test_a_service_that_ends_meanwhile_refuses_no_sandbox(
+    tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was to be hidden, and is gone before it is."""
+    is_socket = Path.is_socket
+
+    def gone(path: Path) -> bool:
+        was = is_socket(path)
+        if path.parent == Path(other):
+            path.unlink(missing_ok=True)
+        return was
+
+    with (
+        tempfile.TemporaryDirectory(dir=ROOT) as other, socket.socket(socket.AF_UNIX) as service,
+    ):  # fmt: skip
+        service.bind(f"{other}/s")
+        service.listen()
+        monkeypatch.setattr(Path, "is_socket", gone)
+        with scene(tmp_path, way=way) as made:
+            assert made.runs("true")[0] == 0
+        assert not Path(other, "s").exists()
+
+
 def test_it_ends_as_the_command_does(place: Scene) -> None:
     """Its exit code is that of a shell for a signal, too."""
     assert place.runs("sh", "-c", "kill -TERM $$")[0] == 143

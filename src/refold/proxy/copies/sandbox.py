@@ -153,6 +153,16 @@ def opened(view: SandboxView, folder: str, has_layers: bool) -> Iterator[Sandbox
     Raises:
         SandboxRefused: this system has none like that.
     """
+    with contextlib.ExitStack() as left:
+        try:
+            box = left.enter_context(_opened(view, folder, has_layers))
+        except SandboxRefused:  # perhaps of a socket or a mount that went meanwhile
+            box = left.enter_context(_opened(view, folder, has_layers))
+        yield box
+
+
+@contextlib.contextmanager
+def _opened(view: SandboxView, folder: str, has_layers: bool) -> Iterator[Sandbox]:  # noqa: FBT001
     layers = _layers() if has_layers else None
     ours, its = socket.socketpair()
     with ours, its, tempfile.TemporaryFile() as errors:
