@@ -256,7 +256,7 @@ def _named(started: FolderStarted, today: Path, command: Sequence[str]) -> set[s
     return found
 
 
-def _scanned(recorded: RecordedFolder, today: Path) -> tuple[Mapping[str, TreeEntry], list[str]]:
+def _scanned(recorded: RecordedFolder, today: Path) -> tuple[dict[str, TreeEntry], list[str]]:
     """Return all files of today's folder by path, and the paths of its repositories.
 
     The log's files are left out; a clone may have them as well.
@@ -266,7 +266,9 @@ def _scanned(recorded: RecordedFolder, today: Path) -> tuple[Mapping[str, TreeEn
     log_files = LogFiles(recorded.log, today, here, *also, holds_others=True)
     with Scanner(today, log_files) as scanner:
         scanner.scan()
-        return scanner.whole(), [one.path for one in scanner.state.repositories]
+        # A commit of a clone may have the log's files: what is tracked is not looked at.
+        files = {path: one for path, one in scanner.whole().items() if not log_files.hold(path)}
+        return files, [one.path for one in scanner.state.repositories]
 
 
 def _states(recorded: RecordedFolder, today: Path, words: Collection[str]) -> dict[str, PathStates]:
