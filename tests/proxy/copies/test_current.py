@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.log.names import files_of
@@ -103,6 +104,19 @@ def test_what_was_not_committed_when_recorded_is_no_edit_in_a_clone(tmp_path: Pa
     assert fates(folder, tmp_path / "clone") == {"scratch": "missing"}
     (tmp_path / "clone" / "scratch").write_text("other\n")
     assert fates(folder, tmp_path / "clone") == {"scratch": "used"}
+
+
+def test_a_recording_that_was_committed_is_no_edit(tmp_path: Path) -> None:
+    """Neither its log nor the packs beside it."""
+    top = repository(tmp_path / "r", FILES)
+    folder, log = recorded(top), top / "x.jsonl"
+    files_of(log).mkdir()
+    for file in (log, files_of(log) / "1.pack", top / "x.py"):
+        file.write_text("1\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "with it")
+
+    assert fates(attrs.evolve(folder, log=log), top) == {"x.py": "used"}
 
 
 def test_an_agent_that_works_on_the_folder_gets_its_own_files(tmp_path: Path) -> None:
