@@ -188,7 +188,7 @@ def test_what_lasts_for_a_second_says_what_it_does(tmp_path: Path) -> None:
 def test_what_lasts_says_how_far_it_is(sources: Path, tmp_path: Path) -> None:
     """One of the faults hangs for longer than a second, on any machine."""
     log = tmp_path / "d.jsonl"
-    shown, code = _on_terminal("demo", sources, "--faults", "--log", log, "--jobs", "1")
+    shown, code = _on_terminal("demo", sources, "--faults", "--log", log)
 
     assert code == 0
     assert re.search(r"recording: \d subagents? started", shown)

@@ -1,7 +1,7 @@
 """Runs a recorded program again for several commands: with its tools, and in silence.
 
-`explore` runs it many times, so its output is dropped; `replay`, of one log or
-many, and `demo` run it once a log. CONTRACT.md §12.8 defines rehearsals.
+`explore` runs it many times, so its output is dropped; `replay`, of one log or many, runs it once a
+log. CONTRACT.md §12.8 defines rehearsals.
 """
 
 import contextlib

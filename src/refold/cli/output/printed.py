@@ -10,7 +10,6 @@ import attrs
 
 from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
-from refold.engine.events.outcome import Fault
 from refold.replay.difference.pointer_diff import Difference
 
 
@@ -149,25 +148,6 @@ class CheckedAgents(Document):
     ok: bool
     agents: tuple[PrintedAgent, ...]
     problems: tuple[AgentProblem, ...]
-
-
-@attrs.frozen(kw_only=True)
-class PrintedDemo(Document):
-    """The outcome of each step; `None` where it was not taken: `refold demo`."""
-
-    log: str
-    status: str
-    reason: str
-    error: Fault | None
-    summary: str
-    children: dict[str, int]
-    intact: bool | None = None
-    complete: bool | None = None
-    identical: bool | None = None
-    tools_executed: int | None = None
-    entries: int | None = None
-    differences: int | None = None
-    duration_ms: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -296,7 +296,6 @@ DOCUMENTS: Final[dict[str, tuple[str, type | Callable[[], Schema]]]] = {
     ),
     "agents": ("refold run DIR --dry-run --json", printed.CheckedAgents),
     "delegation": ("the request to a subprocess child, and its reply", delegation_schema),
-    "demo": ("refold demo --json", printed.PrintedDemo),
 }
 """By name: the described document, and its class or the maker of its schema."""
 
