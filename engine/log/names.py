@@ -175,6 +175,18 @@ def without_children(logs: Iterable[Path]) -> list[Path]:
     ]
 
 
+def each_once(logs: Iterable[Path]) -> list[Path]:
+    """Return logs without links to others of them, and each other file once."""
+    folder_of = functools.cache(os.path.realpath)
+    found = dict[str, Path]()
+    for log in sorted(given := list(logs), key=Path.is_symlink):
+        is_link = log.is_symlink()
+        real = os.path.realpath(log) if is_link else f"{folder_of(log.parent)}/{log.name}"
+        found.setdefault(real, log)
+    kept = set(found.values())
+    return [log for log in dict.fromkeys(given) if log in kept]
+
+
 def blobs_of(path: Path) -> Path:
     """Return the folder of the large strings, one for the whole tree."""
     return path.with_name(_root_stem(path) + BLOBS_SUFFIX)

@@ -23,6 +23,7 @@ from refold.engine.encoding.document import Document
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import (
     PACKED_SUFFIX,
+    each_once,
     is_runs,
     log_path,
     missing_roots,
@@ -60,8 +61,9 @@ def find_logs(
     function with this argument, for errors.
 
     Packed logs are included; hidden files and folders, and links to folders, are not. Each file
-    occurs once, and the logs of a folder are in the order of their names. A child's log that is
-    named together with its root's, as a shell does for `*.jsonl`, is skipped.
+    occurs once, a link to another of them not at all, and the logs of a folder are in the order of
+    their names. A child's log that is named together with its root's, as a shell does for
+    `*.jsonl`, is skipped.
 
     Raises:
         LogMissing: a path does not exist, or no log is found.
@@ -80,7 +82,7 @@ def find_logs(
     if not found:
         where = ", ".join(map(str, given)) or "nothing given"
         raise errors.LogMissing(where, "no root logs in this folder or below")
-    return without_children(found)
+    return each_once(without_children(found))
 
 
 def _below(folder: Path) -> list[Path]:

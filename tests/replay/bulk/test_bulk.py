@@ -230,8 +230,9 @@ def test_what_only_this_process_can_import_is_executed_here(
 
 
 def test_logs_are_found_once_and_in_order(record: Record, tmp_path: Path) -> None:
-    """Given twice, a log is one; hidden ones, links to folders and children are none."""
+    """Given twice, a log is one; hidden ones, links and children are none."""
     first, second = record("z", 1), record("below/a", 1)
+    (tmp_path / "a.jsonl").symlink_to(first)
     (tmp_path / "z.1.jsonl").write_bytes(first.read_bytes())
     (tmp_path / ".hidden.jsonl").write_bytes(first.read_bytes())
     (tmp_path / "notes.txt").write_text("no log")

@@ -8,7 +8,6 @@ run waits for a person. Rules: CONTRACT.md §14.10.
 import contextlib
 import datetime as dt
 import functools
-import os
 import re
 import shlex
 import time
@@ -33,6 +32,7 @@ from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import (
     Folder,
     blobs_of,
+    each_once,
     is_runs,
     missing_roots,
     tree,
@@ -79,13 +79,9 @@ def runs_of(places: Iterable[Path], *, is_whole: bool = False) -> list[ListedRun
             found += (path for path in place.iterdir() if is_runs(path) and path.is_file())
         else:
             single.append(place)
-    folder_of, beside = functools.cache(os.path.realpath), functools.cache(Folder)
-    once = dict[str, Path]()
-    for path in sorted([*found, *without_children(single)], key=Path.is_symlink):
-        is_link = path.is_symlink()
-        real = os.path.realpath(path) if is_link else f"{folder_of(path.parent)}/{path.name}"
-        once.setdefault(real, path)
-    runs = (listed(path, beside(path.parent), is_whole=is_whole) for path in once.values())
+    beside = functools.cache(Folder)
+    once = each_once([*found, *without_children(single)])
+    runs = (listed(path, beside(path.parent), is_whole=is_whole) for path in once)
     return sorted(runs, key=lambda each: (each.wall_us, each.log))
 
 
