@@ -239,7 +239,7 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
                     self._out[whole] = entry
                     known.looked_at.add(path)
                 found[path] = None if whole in self._out else entry
-        found |= self._submodules(at, known)
+        found = {**dict(self._submodules(at, known)), **found}
         self._store.keep()
         if found:
             known.unread += len(found)
@@ -313,11 +313,12 @@ class Scanner(contextlib.AbstractContextManager["Scanner"]):
         if tree == known.tree:
             return
         two, known.tree = (known.tree, tree), tree
+        ask = attrs.evolve(known.ask, top=self._top)  # its own folder may be gone
         try:
             counts = [] if self._is_first or self._packs is None else ["--numstat"]
-            said = known.ask.lines(*_DIFF, *counts, *two, lent=known.lent)
+            said = ask.lines(*_DIFF, *counts, *two, lent=known.lent)
         except GitFailed:  # the user's repository has lost a content
-            said = known.ask.lines(*_DIFF, *two, lent=known.lent)
+            said = ask.lines(*_DIFF, *two, lent=known.lent)
         words = iter(said)
         for word in words:
             if word.startswith(":"):

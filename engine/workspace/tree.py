@@ -155,7 +155,7 @@ class FileTree:
             for one, other in pairwise(line.path for line in each):
                 if one == other:
                     raise FolderRefused(paths.as_text(one), "each path once", "the same path twice")
-        check_folders(found.by_path, [base.path for base in found.bases])
+        check_folders(found.by_path)
         if found.text != text:
             expected = "as Refold writes it, in order"
             raise FolderRefused("the list", expected, "the same in other words")
@@ -174,7 +174,7 @@ class FileTree:
         """
         left = (entry for entry in {**based, **self.by_path}.values() if entry.kind != "gone")
         found = FileTree.of((), left)
-        check_folders(found.by_path, [base.path for base in self.bases])
+        check_folders(found.by_path)
         return found
 
 

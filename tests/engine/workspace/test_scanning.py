@@ -412,6 +412,29 @@ def test_submodules_and_repositories_within(tmp_path: Path) -> None:
     assert looked.files(moved)["sub/x"] == b"changed\n"
 
 
+@pytest.mark.parametrize("now", some(1, ["120000", None]))
+def test_a_repository_within_that_is_removed(tmp_path: Path, now: str | None) -> None:
+    """Whether a commit has it as a submodule or not; a link may take its place."""
+    top = repository(tmp_path / "r", {"a": "one\n"})
+    for name in ("made", "sub"):
+        repository(top / name, {"x": "inner\n"})
+    git(top, "add", "sub")
+    git(top, "commit", "-qm", "with it")
+    looked = Looked(top)
+    looked.scan()
+    for name in ("made", "sub"):
+        shutil.rmtree(top / name)
+        if now is not None:
+            (top / name).symlink_to("a")
+
+    changed = looked.scan()
+
+    modes = {one.path: one.after and one.after.mode for one in changed.changes}
+    new = {"made": now} if now else {}
+    assert modes == {**new, "made/x": None, "sub": now, "sub/x": None}
+    assert FileTree.of_text(changed.tree.text) == changed.tree
+
+
 def test_files_that_git_does_not_look_at_go_by_content(tmp_path: Path) -> None:
     """Assume-unchanged, skip-worktree, sparse checkouts."""
     top = repository(tmp_path / "r", {"a": "one\n", "b": "two\n", "c": "three\n", "d": "four\n"})

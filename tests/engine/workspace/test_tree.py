@@ -63,9 +63,6 @@ def _own(path: str, mode: str = "100644") -> list[Any]:
         (_lines(["a", "100644", "out", "key", 3, SHA]), "key"),
         (_lines(["a", "100644", "out", "because", 3, ""]), "because"),
         (_lines(["a", "100644", "run", "x", 3, ""]), "run"),
-        (_lines(["a", OID], _own("a", "120000")), "repository"),
-        (_lines(["a/b", OID], _own("a", "120000")), "repository"),
-        (_lines(["a", OID], _own("a")), "repository"),
         (_lines(["", OID], ["", OID]), "twice"),
         (_lines(["..", OID]), ".."),
         (_lines(["", "HEAD"]), "HEAD"),
@@ -109,13 +106,3 @@ def test_what_stands_below_a_link_is_refused_though_base_and_list_each_are_sound
 
     with pytest.raises(FolderRefused, match="a/passwd"):
         tree.whole({"a/passwd": TreeEntry("a/passwd", "100644", "git", OID)})
-
-
-@pytest.mark.parametrize("place", ["a", "a/b"])
-def test_a_repository_below_a_link_of_a_base_is_refused(place: str) -> None:
-    """Git would open the target of the link."""
-    tree = FileTree.of([Base("", OID), Base(place, OID)], [])
-    link = TreeEntry("a", "120000", "git", OID)
-
-    with pytest.raises(FolderRefused, match="repository"):
-        tree.whole({"a": link})
