@@ -106,6 +106,19 @@ def test_what_was_not_committed_when_recorded_is_no_edit_in_a_clone(tmp_path: Pa
     assert fates(folder, tmp_path / "clone") == {"scratch": "used"}
 
 
+def test_edits_are_found_in_submodules_and_in_folders_that_were_empty(tmp_path: Path) -> None:
+    top = repository(tmp_path / "r", FILES)
+    repository(top / "sub", {"s": "1\n"})
+    git(top, "add", "sub")
+    (top / "empty").mkdir()
+    folder = recorded(top)
+    for path in ("sub/s", "empty/new"):
+        (top / path).write_text("2\n")
+    git(top, "add", "empty")
+
+    assert fates(folder, top) == dict.fromkeys(("sub/s", "empty/new"), "used")
+
+
 def test_a_recording_that_was_committed_is_no_edit(tmp_path: Path) -> None:
     """Neither its log nor the packs beside it."""
     top = repository(tmp_path / "r", FILES)

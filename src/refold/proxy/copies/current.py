@@ -240,8 +240,9 @@ def edits_of(
         paths = _states(recorded, today, _named(recorded.started, today, command))
     except (GitFailed, FolderRefused, ContentMissing, OSError, ValueError) as error:
         return Edits(today, problem=str(error) or type(error).__name__)
-    places = (one.path for one in recorded.started.repositories if one.path)
-    fates = fates_of(paths, files, {*recorded.whole.by_path, *places})
+    places = {one.path for one in recorded.started.repositories if one.path}
+    start = {path for path, one in recorded.whole.by_path.items() if one.mode != FOLDER} - places
+    fates = fates_of(paths, files, start | {f"{place}/.git" for place in places})
     used = {path: held_at(today, path) for path in sorted(fates) if fates[path] == "used"}
     return Edits(today, fates, used)
 
