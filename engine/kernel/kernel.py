@@ -953,6 +953,12 @@ class Kernel:
         left = tokens_to_give(self.world.fold)
         if left is not None and _takes_what_is_left(delegation):
             given["part"] = max(1, left // 2)
+        session = delegation.session
+        if session is not None and not delegation.shared and not delegation.tool:
+            # A copy, as on every runner. A tool's session is for this child alone already.
+            with contextlib.suppress(RefoldError):  # the child is refused for the same reason
+                session.check()
+                given["session"] = session.clone()
         delegation = attrs.evolve(delegation, **given)
         number = self.world.fold.children_started + 1
         granted = self._judged(

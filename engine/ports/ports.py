@@ -279,6 +279,9 @@ class SessionPort(Protocol):
             UsageError: another run has it, or no log can hold it.
         """
 
+    def clone(self) -> Any:
+        """Return a separate session with the same reducers and equal items."""
+
     def unbind(self) -> None:
         """Keep changes to oneself again."""
 
@@ -584,7 +587,7 @@ class Delegation(Value, Generic[T_co]):
     policy: Policy = Policy()
     """Limits on the child's report."""
     session: Any = None
-    """A session for the child: a fork of the caller's, or the caller's own if `shared`."""
+    """A session for the child, which gets a copy of it; the caller's own if `shared`."""
     shared: bool = False
     """Whether the child uses the caller's session itself; in-process children only."""
     runner: str = ""

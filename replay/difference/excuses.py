@@ -83,7 +83,8 @@ class Excuses:
         paths: list[str] = [*rules.get("volatile", ()), *checked_volatile(volatile)]
         self.paths = tuple(dict.fromkeys(paths))
         """Those that are volatile."""
-        self._is_redacted = "redaction" in rules
+        self.is_redacted = "redaction" in rules
+        """Whether the record may have markers in place of values."""
         self._has_other_chain = False
         self.ignored: list[Ignored] = []
         self.count = 0
@@ -91,11 +92,11 @@ class Excuses:
     @property
     def is_any(self) -> bool:
         """Whether there is anything to excuse at all."""
-        return bool(self.paths or self._is_redacted)
+        return bool(self.paths or self.is_redacted)
 
     def expect_markers(self) -> None:
         """Accept a redaction marker for any value, as the program has asked for a secret."""
-        self._is_redacted = True
+        self.is_redacted = True
 
     def excused(self, kind: str, call: str | None, seq: int, pair: tuple[Any, Any]) -> bool:
         """Return whether all that differs between recorded and present data may; list it then."""
@@ -127,7 +128,7 @@ class Excuses:
         for path in self.paths:
             if _covers(path, what, one.pointer):
                 return path
-        if self._is_redacted and one.kind == "changed" and _is_redacted(one.before, one.after):
+        if self.is_redacted and one.kind == "changed" and _is_redacted(one.before, one.after):
             return "redaction"
         if self._has_other_chain and one.pointer == _CHAIN and what.startswith("model:"):
             return "a message before it"

@@ -19,6 +19,7 @@ from refold.engine.events.events import RunFinished, parts_of, scope_of
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.ports.ports import ModelRequest
 from refold.engine.program.run import faces_of
+from refold.engine.secrets.redaction import REDACTED
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
 from refold.replay.difference.volatile import without_places
@@ -152,7 +153,8 @@ class Comparison:
             raise errors.UsageError(f"{self.log}: the last entry is not run.finished")
         recorded = end_of(event)
         if replayed.kernel.session is not None:
-            recorded["session_digest"] = event.session_digest
+            is_unknown = replayed.seed_is_redacted and replayed.excuses.is_redacted
+            recorded["session_digest"] = REDACTED if is_unknown else event.session_digest
             now["session_digest"] = replayed.kernel.session_digest
         pair = (without_places(recorded), without_places(now))
         diff = between(*pair) if encode(pair[0]) != encode(pair[1]) else ()

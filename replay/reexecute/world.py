@@ -63,6 +63,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.ports.programs import load_program, names_shipped, program_needed
+from refold.engine.secrets.redaction import MARKER
 from refold.engine.state.folding import Fold, tool_served
 from refold.replay.difference.excuses import Excuses
 from refold.replay.difference.pointer_diff import same
@@ -144,7 +145,9 @@ class Replayed(World):
         self.starts: dict[str, int] = {}
         """By a child's call: the entry that started it."""
         self.seeds: dict[str, Json] = {}
-        """By a child's call: the snapshot of its session, if no child before had that session."""
+        """By a child's call: the snapshot of its session."""
+        self.seed_is_redacted = False
+        """Whether the session started with markers in place of texts that it had when recorded."""
         self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
         """Whether the record ended before the program did."""
@@ -244,15 +247,17 @@ class Replayed(World):
         self.excuses.expect_markers()
 
     def seed(self, session: SessionPort) -> None:
-        """Start the session as it was recorded."""
+        """Start the session as the parent gives it now, or as it was recorded."""
         entry = self.cursor.peek()
         if entry is None and self._successor is not None:
             return self._continue_run().seed(session)
         if self._seed is not None:
-            self.emit(SessionSeeded(self._seed), None)
-        if entry is not None and entry.kind == "session.seeded":
+            session.restore(self._seed)
+        elif entry is not None and entry.kind == "session.seeded":
             session.restore(self.cursor.data(entry)["snapshot"])
-        return None if self._seed else self.emit(SessionSeeded(session.snapshot().as_json()), None)
+        snapshot = session.snapshot().as_json()
+        self.seed_is_redacted = MARKER.search(encode(snapshot).decode()) is not None
+        return self.emit(SessionSeeded(snapshot), None)
 
     def arm(self, timer: Timer) -> None:
         """Remember when it was armed, for a successor; the record decides when it fires."""
@@ -384,8 +389,7 @@ class Replayed(World):
         for effect in self.kernel.wanted:
             if isinstance(effect, RunChild):
                 session = effect.delegation.session
-                is_known = all(session is not each.delegation.session for each in self.children)
-                if session is not None and is_known and not effect.delegation.shared:
+                if session is not None and not effect.delegation.shared:
                     with contextlib.suppress(errors.RefoldError):
                         self.seeds[effect.call] = session.snapshot().as_json()
                 self.children.append(effect)

@@ -206,6 +206,51 @@ def recorded_tool(x: list[str]) -> list[str]:
     return x
 
 
+def test_a_child_changes_a_copy_of_the_session_that_it_is_given(tmp_path: Path) -> None:
+    """What a child changes would reach its parent at no place that a log has."""
+
+    async def child(run: Run, what: str) -> None:
+        run.session.dispatch(Seen(what))
+
+    async def program(run: Run, _input: Any) -> list[str]:
+        session, read = _seeing(), list[str]()
+        for what in ("a", "b"):
+            await run.delegate(Delegation(program=child, input=what, session=session))
+            read += [each.what for each in session.select_all(Seen)]
+            session.dispatch(Seen(f"after {what}"))
+        return read
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+    assert recording.output == ["after a"]
+    assert reexecute(recording.log, program).identical
+
+
+def test_a_secret_in_a_session_is_no_difference(tmp_path: Path) -> None:
+    """The log has a marker for it; the digest at the end is of the text."""
+    key = "sk-0123456789abcdef"
+
+    async def child(run: Run, _input: Any) -> None:
+        run.session.dispatch(Seen("by a child"))
+
+    async def program(run: Run, _input: Any) -> None:
+        run.session.dispatch(Seen(f"use {key}"))
+        await run.delegate(Delegation(program=child, session=run.session.clone()))
+
+    def given() -> Session:
+        session = _seeing()
+        session.dispatch(Seen(f"first {key}"))
+        return session
+
+    for at, session in enumerate((_seeing(), given())):
+        log = tmp_path / f"{at}.jsonl"
+        record(program, log=log, session=session, secrets={"KEY": key})
+        report = reexecute(log, program, session=_seeing())
+        assert report.identical, report
+        left = {one.pointer for one in report.ignored} - {"/data/what"}
+        assert any(pointer.startswith("/snapshot/") for pointer in left)
+        assert ("/session_digest" in left) is bool(at)
+
+
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
     """Case 103: replay leaves nothing behind, in the folder or in the process."""
     log = recorded(tmp_path / "a.jsonl", *EVERYTHING).log
