@@ -24,16 +24,15 @@ def log(tmp_path: Path) -> OpenedLog:
     return OpenedLog(path, path)
 
 
-def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
-    """`recorded` for replay and fork, `live` for drift."""
-    assert live_of(log, PROGRAM, "recorded", Live()).sources == Sources()
-    assert live_of(log, PROGRAM, "live", Live()).sources.model == "live"
+def test_what_is_not_said_is_recorded_or_live(log: OpenedLog) -> None:
+    assert live_of(log, PROGRAM, Live()).sources == Sources()
+    assert live_of(log, PROGRAM, Live(is_live=True, source=("model=stub",))).sources.tools == "live"
 
 
 def test_a_live_model_is_the_recorded_one(log: OpenedLog) -> None:
     """A script is none that can be asked again by its name alone."""
     with pytest.raises(ForkRefused, match="the model of this run was 'scripted': add --model SPEC"):
-        live_of(log, PROGRAM, "recorded", Live(given=("model=live",)))
+        live_of(log, PROGRAM, Live(source=("model=live",)))
 
 
 def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path) -> None:
@@ -42,10 +41,10 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     script.write_text("- hello\n")
     said = Live(
         models=(f"scripted:{script}",), tools="tests.support.forks:TOOLS",
-        given=("tools=live", 'children=stub:"x"', "put=recorded", "get=stub:7"), may_change=True,
+        source=("tools=live", 'children=stub:"x"', "put=recorded", "get=stub:7"), may_change=True,
     )  # fmt: skip
 
-    found = live_of(log, PROGRAM, "recorded", said)
+    found = live_of(log, PROGRAM, said)
 
     sources = found.sources
     assert (sources.model, sources.tools, sources.children) == ("live", "live", "stub")
@@ -61,9 +60,10 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
     [
         ({}, True),
         ({"tools": "app:TOOLS"}, True),
-        ({"given": ("tools=recorded", "get=recorded")}, True),
+        ({"source": ("tools=recorded", "get=recorded")}, True),
         ({"models": ("openai:x",)}, False),
-        *(({"given": (each,)}, False) for each in ("model=stub", "children=live", "get=stub:1")),
+        ({"is_live": True}, False),
+        *(({"source": (each,)}, False) for each in ("model=stub", "children=live", "get=stub:1")),
     ],
 )
 def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, is_so: bool) -> None:
@@ -75,7 +75,7 @@ def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, i
 def test_a_source_of_nothing_is_refused(given: str, log: OpenedLog) -> None:
     """With what was expected."""
     with pytest.raises(UsageError, match=r"^--source .*: expected "):
-        live_of(log, PROGRAM, "recorded", Live(given=(given,)))
+        live_of(log, PROGRAM, Live(source=(given,)))
 
 
 def test_edits_are_json_or_files_of_it(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_tool_that_was_passed_as_a_function_can_be_a_stub(tmp_path: Path) -> N
         return await run.tool(TOOLS[0], key="a")
 
     path = record(calls, None, log=tmp_path / "b.jsonl").log
-    live = Live(given=("get=stub:1",))
+    live = Live(source=("get=stub:1",))
 
-    found = live_of(OpenedLog(path, path), PROGRAM, "recorded", live)
+    found = live_of(OpenedLog(path, path), PROGRAM, live)
 
     assert dict(found.sources.stubs) == {"get": 1}

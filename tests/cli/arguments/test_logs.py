@@ -7,14 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from refold.cli.arguments.logs import UserPath, opened_log, started
-from refold.cli.arguments.run_names import PLACE, RUN
-from refold.cli.group import COMMANDS, refold
+from refold.cli.arguments.logs import opened_log, started
+from refold.cli.arguments.run_names import PLACE
+from refold.cli.group import refold
 from refold.cli.output.exit_codes import DAMAGED, code_of
 from refold.cli.schema.documents import schema
 from refold.engine.errors import EventMalformed, LogDamaged, LogUnsupported
@@ -372,22 +371,3 @@ def test_a_long_log_is_read_once(
     assert warm.stdout.replace(said, "") == cold.stdout
     assert (said in warm.stdout) is (name in ("show", "why"))
     assert "intact" not in warm.output
-
-
-def test_every_path_of_the_command_line_may_begin_at_home(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Shells leave `~` as it is in `--log=~/x`."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    commands = [refold.get_command(click.Context(refold), name) for name in COMMANDS]
-    kinds = {
-        param.type
-        for command in commands
-        if command is not None
-        for param in command.params
-        if isinstance(param.type, click.Path) and param.type is not RUN  # a folder is its run
-    }
-
-    assert len(kinds) > 4
-    assert all(isinstance(kind, UserPath) for kind in kinds)
-    assert {Path(str(kind.convert("~/", None, None))) for kind in kinds} == {tmp_path}

@@ -3,6 +3,7 @@
 Words of a command line flow in; opened logs, loaded programs and sources flow out. Imports
 `output`, `refold.programs`, `refold.api` and the folders below them. Rules: CONTRACT.md §14.9.
 
+    options       how a command declares its arguments and options
     logs          a LOG argument: plain or packed, and how its files are named to people
     run_names     a LOG argument: `@last`, the beginning of a name, a store's URL
     outputs       options that name a file to be written

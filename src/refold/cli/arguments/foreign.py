@@ -3,6 +3,7 @@
 Rules: CONTRACT.md §16.
 """
 
+import functools
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from refold.cli.arguments.logs import LOG, Decorator, as_one, limit_option
+from refold.cli.arguments.options import limit_option, option, with_options
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class OfCommands(click.Option):
     """An option that has no effect without `-- COMMAND`."""
 
 
+program_option: Final = functools.partial(option, cls=OfPrograms)
+command_option: Final = functools.partial(option, cls=OfCommands)
 _GROUPS: Final = {
     click.Option: "Options", OfPrograms: "With a program", OfCommands: "With -- COMMAND"
 }  # fmt: skip
@@ -87,59 +90,41 @@ def command_given() -> tuple[str, ...] | None:
     return given
 
 
-_OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "--on-miss": {
-        "type": click.Choice(["fail", "live", "recorded"]), "default": "fail",
-        "help": "Refuse model requests that were not recorded (default), send them, or answer a "
-        "changed request as it was recorded, to list all changes.",
-    },
-    "--pace": {
-        "type": click.Choice(["full", "recorded"]), "default": "full",
-        "help": "Answer immediately (default), or after the recorded delays.",
-    },
-    "--into": {"type": LOG, "metavar": "FILE", "help": "New log; by default in runs/."},
-    "--upstream": {
-        "metavar": "[NAME=]URL", "multiple": True,
-        "help": "Server to send requests to; by default the one in the base-URL variables, or the "
-        "provider's own.  NAME is openai, anthropic, or the variable that the client reads.",
-    },
-    "--volatile": {
-        "metavar": "RULE", "multiple": True,
-        "help": "Do not compare a part of requests, model:*/parameters/user or "
-        "tool:fetch/arguments/ts; and of a command, text that matches, text:REGEX; files at the "
-        "end, file:GLOB; the order of adjacent user messages that begin like order:REGEX; or the "
-        "order of its output, output:words, output:lines or output:letters, or none of it, "
-        "output:ignore.  Reports list the ignored values.",
-    },
-    "--profile": {
-        "metavar": "NAME", "default": "",
-        "help": "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, "
-        "qwen-code, copilot, pi, google-adk, langgraph, smolagents, none, or FILE.py:NAME; by "
-        "default, detected.",
-    },
-    "--copy": {
-        "metavar": "RULE", "multiple": True,
-        "help": "Where the command runs: by default in a copy of the recorded folder, with edits "
-        "of the program under test.  recorded: without edits; today: with every edit since; none: "
-        "in the current folder.  keep:DIR keeps the copy, network lets its sandbox use this "
-        "machine's network, hooks installs your git hooks, and apply (of resume) writes the "
-        "changed files into your folder at the end.",
-    },
-    "--yes": {"is_flag": True, "help": "Do not ask before running a log of unknown origin."},
-}  # fmt: skip
-_SHARED: Final = ("--upstream", "--volatile", "--profile")
 _FOLDERS: Final = ("none", "recorded", "today")
 _OUTPUT: Final = ("ignore", "letters", "words", "lines", "exact")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class Foreign:
     """Options for recording or comparing the command of another program."""
 
-    upstream: tuple[str, ...] = ()
-    volatile: tuple[str, ...] = ()
-    profile: str = ""
-    copy: tuple[str, ...] = ()
+    upstream: tuple[str, ...] = option(
+        "Server to send requests to; by default the one in the base-URL variables, or the "
+        "provider's own.  NAME is openai, anthropic, or the variable that the client reads.",
+        "[NAME=]URL",
+    )
+    volatile: tuple[str, ...] = option(
+        "Do not compare a part of requests, model:*/parameters/user or tool:fetch/arguments/ts; "
+        "and of a command, text that matches, text:REGEX; files at the end, file:GLOB; the order "
+        "of adjacent user messages that begin like order:REGEX; or the order of its output, "
+        "output:words, output:lines or output:letters, or none of it, output:ignore.  Reports "
+        "list the ignored values.",
+        "RULE",
+    )
+    profile: str = option(
+        "The profile of the command: claude-code, codex, opencode, aider, gemini-cli, qwen-code, "
+        "copilot, pi, google-adk, langgraph, smolagents, none, or FILE.py:NAME; by default, "
+        "detected.",
+        "NAME",
+    )
+    copy: tuple[str, ...] = option(
+        "Where the command runs: by default in a copy of the recorded folder, with edits of the "
+        "program under test.  recorded: without edits; today: with every edit since; none: in the "
+        "current folder.  keep:DIR keeps the copy, network lets its sandbox use this machine's "
+        "network, hooks installs your git hooks, and apply (of resume) writes the changed files "
+        "into your folder at the end.",
+        "RULE",
+    )
 
     @property
     def applies(self) -> bool:
@@ -178,25 +163,6 @@ class Foreign:
         return {"upstreams": self.upstream, **rules, **({"output": output[-1]} if output else {})}
 
 
-def _foreign(kind: type[click.Option], *names: str, **kinds: type[click.Option]) -> Decorator:
-    """Return what adds options of a kind; a command gets them as `foreign`."""
-    options = (
-        click.option(name, cls=kinds.get(name[2:], kind), **_OPTIONS[name]) for name in names
-    )
-    return as_one("foreign", Foreign, *options)
-
-
-record_options: Final = _foreign(click.Option, *_SHARED)
-doctor_options: Final = _foreign(click.Option, "--upstream", "--profile")
-fork_options: Final = _foreign(OfCommands, *_SHARED, "--copy")
-replay_options: Final = _foreign(
-    OfCommands, "--on-miss", "--pace", *_SHARED, "--copy", volatile=click.Option
-)
-resume_options: Final = _foreign(OfCommands, "--into", *_SHARED, "--copy", "--yes")
-explore_options: Final = _foreign(OfCommands, *_SHARED[1:], "--copy")
-"""Options of commands that run another one, always or if it is given."""
-
-
 _CAPS: Final = ("max_cost_usd", "max_requests", "max_tokens", "max_subagents", "timeout",
     "each_cost_usd", "each_requests", "each_tokens")  # fmt: skip
 
@@ -216,12 +182,12 @@ def caps_of(limits: dict[str, float]) -> Any:
     return proxy_module("desks.caps").Caps(**known) if known else None
 
 
-def limits_option(kind: type[click.Option] = click.Option) -> Decorator:
-    """Return the option that caps the spending of a watched command."""
+def limits_option(**how: Any) -> Any:
+    """Declare the option that caps the spending of a watched command."""
     return limit_option(
         _CAPS, "Refuse requests from there on: max_cost_usd (extra `prices`), max_requests, "
         "max_tokens (of input and output), max_subagents, timeout (seconds; it also stops the "
-        "command); for each subagent: each_cost_usd, each_requests, each_tokens.", kind,
+        "command); for each subagent: each_cost_usd, each_requests, each_tokens.", **how,
     )  # fmt: skip
 
 

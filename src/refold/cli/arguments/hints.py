@@ -8,8 +8,15 @@ from typing import Final
 
 import attrs
 
-from refold.cli.arguments.loading import models_by_name, run_tools
+from refold.cli.arguments.loading import (
+    config_option,
+    models_by_name,
+    root_option,
+    run_tools,
+    tools_option,
+)
 from refold.cli.arguments.logs import first_entry, started
+from refold.cli.arguments.options import option, with_options
 from refold.cli.output import output
 from refold.engine.ports.programs import names_shipped, program_place
 from refold.engine.values import Value
@@ -20,17 +27,23 @@ _BY_FILE: Final = "run_command"
 """A tool of Refold's own that only the configuration of an agent file sets up."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class Given(Value):
     """Options that a run takes each time that its program runs."""
 
-    program: str | None = None
-    tools: str = ""
-    agent: Path | None = None
-    model: tuple[str, ...] = ()
-    root: Path = Path()
-    config: Path | None = None
-    ask: bool = False
+    program: str | None = option(
+        "Program, as module:name or file.py:name; not needed for built-in ones.", "MODULE:NAME"
+    )
+    tools: str = tools_option()
+    agent: Path | None = option("Agent file of a `refold run`.", "AGENT.md")
+    model: tuple[str, ...] = option(
+        "openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or FILE.py:NAME; by "
+        "default the one in the log.  NAME= selects a model of the run.",
+        "[NAME=]SPEC",
+    )
+    root: Path = root_option
+    config: Path | None = config_option
+    ask: bool = option("Answer further questions at this terminal.")
 
 
 def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = True) -> str:

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import click
 
-from refold.cli.arguments.foreign import OfPrograms
 from refold.cli.arguments.loading import (
     import_from_here,
     load_model,
@@ -22,14 +20,13 @@ from refold.cli.arguments.loading import (
     tools_option,
 )
 from refold.cli.arguments.logs import (
-    Decorator,
     OpenedLog,
-    as_one,
     first_entry,
     program_started,
     refuse_damaged,
     started,
 )
+from refold.cli.arguments.options import option, with_options
 from refold.cli.output import output
 from refold.cli.output.people import parse_decisions
 from refold.engine.encoding.canonical import Json
@@ -44,16 +41,27 @@ _KINDS: Final = ("model", "tools", "children")
 """What `--source` can name besides a tool."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class Live:
     """The options for live sources."""
 
-    models: tuple[str, ...] = ()
-    tools: str = ""
-    given: tuple[str, ...] = ()
-    may_change: bool = False
-    is_live: bool = False
-    """Whether everything without a source of its own is live: `fork --live`."""
+    is_live: bool = option(
+        "Run everything live that does not have a source of its own; of fork, after the entry."
+    )
+    models: tuple[str, ...] = option(
+        "Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or "
+        "FILE.py:NAME.",
+        "--model SPEC",
+    )
+    tools: str = tools_option()
+    source: tuple[str, ...] = option(
+        "Where results come from: model, tools, children or the name of a tool, and recorded, "
+        "live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this process.",
+        "NAME=MODE",
+    )
+    may_change: bool = option(
+        "Allow live tools with the effect `changes`, and commands of unknown origin.", "--yes"
+    )
 
     def modes(self) -> dict[str, SourceMode]:
         """Return the mode of each name of `--source`; the last one counts.
@@ -62,7 +70,7 @@ class Live:
             UsageError: one is not NAME=MODE.
         """
         found = dict[str, SourceMode]()
-        for each in self.given:
+        for each in self.source:
             name, _, mode = each.partition("=")
             mode = mode.partition(":")[0] if mode.startswith("stub:") else mode
             if not name or mode not in MODES:
@@ -73,40 +81,15 @@ class Live:
 
     def stubs(self) -> list[str]:
         """Return the results of stubs, as KEY=JSON."""
-        pairs = (each.partition("=") for each in self.given)
+        pairs = (each.partition("=") for each in self.source)
         found = {name: mode[5:] for name, _, mode in pairs if mode.startswith("stub:")}
         return [f"{'child' if name == 'children' else name}={text}" for name, text in found.items()]
 
     @property
     def is_all_recorded(self) -> bool:
         """Whether nothing but the record is asked for."""
-        return not self.models and all(mode == "recorded" for mode in self.modes().values())
-
-
-def live_options(model: type[click.Option] = OfPrograms) -> Decorator:
-    """Return what adds the options to a command, which gets them as `live`.
-
-    `model` is the group of `--model`.
-    """
-    return as_one(
-        "live", Live,
-        click.option(
-            "--model", "models", metavar="SPEC", multiple=True, cls=model,
-            help="Model to ask live: openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
-            "scripted:FILE or FILE.py:NAME.",
-        ),
-        tools_option(),
-        click.option(
-            "--source", "given", metavar="NAME=MODE", multiple=True, cls=OfPrograms,
-            help="Where results come from: model, tools, children or the name of a tool, and "
-            "recorded, live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this "
-            "process.",
-        ),
-        click.option(
-            "--yes", "may_change", is_flag=True,
-            help="Allow live tools with the effect `changes`, and commands of unknown origin.",
-        ),
-    )  # fmt: skip
+        asks = self.is_live or bool(self.models)
+        return not asks and all(mode == "recorded" for mode in self.modes().values())
 
 
 @attrs.frozen(kw_only=True)
@@ -123,8 +106,8 @@ class LiveOptions:
         return attrs.asdict(self, recurse=False)
 
 
-def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live) -> LiveOptions:
-    """Return the sources for this log; those without an option are `default`.
+def live_of(log: OpenedLog, program: str | None, live: Live) -> LiveOptions:
+    """Return the sources for this log; those without an option are the record, or all live.
 
     Raises:
         UsageError: an option is impossible.
@@ -137,7 +120,7 @@ def live_of(log: OpenedLog, program: str | None, default: SourceMode, live: Live
     known = {tool.name: tool for tool in run_tools(program, run, live.tools)}
     _check_names(log, known, modes.keys() - {*_KINDS})
     mode, asked = _models(live, log, modes.get("model"))
-    default = "live" if live.is_live else default
+    default: SourceMode = "live" if live.is_live else "recorded"
     sources = Sources(
         model=mode or default,
         tools=modes.get("tools", default),

@@ -12,10 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import click
-
-from refold.cli.arguments.foreign import OfPrograms
-from refold.cli.arguments.logs import LOG, Decorator, UserPath
+from refold.cli.arguments.options import option
 from refold.engine.errors import ModelNotFound, ProgramNotFound, ToolRefused, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.ports.ports import Model, Tool
@@ -31,39 +28,21 @@ from refold.programs.shipped import tools_of
 if TYPE_CHECKING:
     from refold.engine.session import Session
 
-program_option: Final[Decorator] = click.option(
-    "--program", metavar="MODULE:NAME", cls=OfPrograms,
-    help="Program, as module:name or file.py:name; not needed for built-in ones.",
-)  # fmt: skip
-
 
 def tools_option(
-    kind: type[click.Option] = OfPrograms,
     text: str = "Tools, lists of tools, or the session of the run, besides those in the module of "
     "the program.",
-) -> Decorator:
-    """Return the option that names tools; the command gets `tools`, one text."""
-    return click.option(
-        "--tools", metavar="MODULE:NAME,…", multiple=True, cls=kind, help=text,
-        callback=lambda _context, _option, given: ",".join(given),
-    )  # fmt: skip
+) -> Any:
+    """Declare the option that names tools; the parameter gets one text."""
+    callback = lambda _context, _option, given: ",".join(given)  # noqa: E731
+    return option(text, "--tools MODULE:NAME,…", multiple=True, callback=callback)
 
 
-def root_option(kind: type[click.Option]) -> Decorator:
-    """Return the option for the folder of the file tools."""
-    return click.option(
-        "--root", type=UserPath(path_type=Path), default=Path(), metavar="DIR", cls=kind,
-        help="Folder for the file tools; by default this one.",
-    )  # fmt: skip
-
-
-def config_option(kind: type[click.Option]) -> Decorator:
-    """Return the option for the configuration of agents."""
-    return click.option(
-        "--config", type=LOG, metavar="FILE", cls=kind,
-        help="Configuration file; by default refold.yaml here, or [tool.refold] in pyproject.toml.",
-    )  # fmt: skip
-
+root_option: Final[Any] = option("Folder for the file tools.", "--root DIR", default=Path())
+config_option: Final[Any] = option(
+    "Configuration file; by default refold.yaml here, or [tool.refold] in pyproject.toml.",
+    "--config FILE",
+)
 
 _PROGRAM: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
 """NAME=MODULE:NAME."""

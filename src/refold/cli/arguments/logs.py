@@ -5,15 +5,12 @@ logs), §4.8 (stored runs), §14.9.
 """
 
 import contextlib
-import functools
 import itertools
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import click
 
 from refold.cli.output import output
 from refold.engine.errors import (
@@ -28,7 +25,7 @@ from refold.engine.errors import (
 from refold.engine.events.events import COMPLETES, RunStarted, run_and_call
 from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.descriptors import holding
-from refold.engine.log.names import SUFFIX, begins_at_home, root_of
+from refold.engine.log.names import SUFFIX, root_of
 from refold.engine.log.pack import opened
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.values import Value
@@ -37,103 +34,6 @@ from refold.store.place import StoredRun
 
 if TYPE_CHECKING:
     from refold.replay.index.kept_folds import KeptFolds
-
-Command = Callable[..., Any]
-Decorator = Callable[[Command], Command]
-
-
-class UserPath(click.Path):
-    """A path; `~/` at its beginning is HOME: shells leave it in `--log=~/x`."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
-        if isinstance(value, str) and begins_at_home(value):
-            value = str(Path(value).expanduser())
-        return super().convert(value, param, ctx)
-
-
-LOG: Final = UserPath(path_type=Path)
-"""The type of a LOG argument; the reader reports a missing file better than click."""
-
-json_option: Final[Decorator] = click.option(
-    "--json", "as_json", is_flag=True, expose_value=False, callback=output.note_json,
-    help="Print one JSON document instead (see refold schema).",
-)  # fmt: skip
-
-heads_option: Final[Decorator] = click.option(
-    "--heads", metavar="URL", default="", help="Second store, which contains the heads."
-)
-
-
-def file_option(*names: str, text: str) -> Decorator:
-    """Return an option that takes a file."""
-    return click.option(*names, type=LOG, metavar="FILE", help=text)
-
-
-def as_one(name: str, kind: type, *options: Decorator) -> Decorator:
-    """Return what adds options to a command, which gets their values as one, of an attrs class.
-
-    A field of `kind` has the value of the command's option of that name, else its default.
-    """
-
-    def add(command: Command) -> Command:
-        @functools.wraps(command)
-        def called(**given: Any) -> Any:
-            fields = {each: given.pop(each) for each in attrs.fields_dict(kind) if each in given}
-            return command(**given, **{name: kind(**fields)})
-
-        made: Command = called
-        for option in reversed(options):
-            made = option(made)
-        return made
-
-    return add
-
-
-log_option: Final = file_option("--log", text="Log of the run; by default a new file in runs/.")
-
-
-def limit_option(
-    names: Collection[str], text: str, kind: type[click.Option] = click.Option
-) -> Decorator:
-    """Return `--limit NAME=N`; the command gets `limits`, the numbers by name."""
-
-    def made(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, Any]:
-        limits = dict[str, Any]()
-        for each in given:
-            name, _, value = each.partition("=")
-            if name not in names:
-                raise click.BadParameter(f"{name!r} is not one of {', '.join(names)}")
-            try:
-                is_whole = not name.endswith(("usd", "timeout", "seconds"))
-                number = int(value) if is_whole else float(value)
-            except ValueError:
-                number = -1
-            if not number >= (0 if name == "max_depth" else 1 if is_whole else math.ulp(0)):
-                what = "a whole number" if is_whole else "a positive number"
-                raise click.BadParameter(f"{each!r}: expected {what}")
-            limits[name] = number
-        return limits
-
-    return click.option(
-        "--limit", "limits", metavar="NAME=N", multiple=True, callback=made, cls=kind, help=text
-    )
-
-
-def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
-    labels = dict[str, str]()
-    for each in given:
-        name, _, value = each.partition("=")
-        if not (name and value) or name in labels:
-            raise click.BadParameter(f"{each!r}: expected NAME=TEXT, and each NAME once")
-        labels[name] = value
-    return labels
-
-
-label_option: Final = click.option(
-    "--label", "labels", metavar="NAME=TEXT", multiple=True, callback=_labels,
-    help="Label of the run, to search for with `refold ls --text`.",
-)  # fmt: skip
 
 
 @attrs.frozen

@@ -1,11 +1,11 @@
 """Options that name a file to be written, which is never a log.  Rules: CONTRACT.md §4.9."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, Decorator
+from refold.cli.arguments.options import LOG, Decorator, option
 from refold.page.output_files import OutputFile, OutputKind
 
 _FORCE: Final = "refold.force"
@@ -28,12 +28,12 @@ def output_file(path: Path, kind: OutputKind) -> OutputFile:
     return file
 
 
-def output_option(*names: str, kind: OutputKind, text: str) -> Decorator:
-    """Return an option that names a file to be written; the command gets an `OutputFile`."""
+def output_option(text: str, *names: str, kind: OutputKind) -> Any:
+    """Declare an option that names a file to be written; the parameter gets an `OutputFile`."""
 
     def made(_context: object, _parameter: object, path: Path | None) -> OutputFile | None:
         if path == Path("-"):
             raise click.BadParameter("this option writes a file: pass a file name, or /dev/stdout")
         return None if path is None else output_file(path, kind)
 
-    return click.option(*names, type=LOG, metavar="FILE", callback=made, help=text)
+    return option(text, *names, "FILE", type=LOG, callback=made)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.logs import UserPath
+from refold.cli.arguments.options import UserPath
 from refold.cli.output import output
 from refold.engine.errors import UsageError
 from refold.engine.log.names import SUFFIX, followed, is_runs

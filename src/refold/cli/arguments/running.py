@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import click
@@ -14,7 +14,7 @@ from refold.cli.arguments.loading import (
     root_option,
     tools_option,
 )
-from refold.cli.arguments.logs import as_one, limit_option
+from refold.cli.arguments.options import limit_option, option, with_options
 from refold.cli.output import output
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Tool
@@ -25,16 +25,29 @@ from refold.tools.configuration.config import load_config
 from refold.tools.configuration.prepared_run import Prepared, models_for
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class AgentOptions:
     """How agents run."""
 
-    model: tuple[str, ...]
-    runner: str
-    root: Path
-    tools: str
-    limits: dict[str, Any]
-    config: Path | None
+    model: tuple[str, ...] = option(
+        "openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the "
+        "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
+        "[NAME=]SPEC",
+    )
+    runner: str = option(
+        "Runner of subagents.", type=click.Choice([*RUNNERS]), default="in-process"
+    )  # fmt: skip
+    root: Path = root_option
+    tools: str = tools_option(
+        "Your own tools, or lists of tools, for agents and profiles that name them, and for agents "
+        "without a list of tools.  They can be delegation tools."
+    )
+    limits: dict[str, Any] = limit_option(
+        tuple(attrs.fields_dict(Limits)),
+        "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
+        "max_iterations, model requests of the agent; timeout_seconds; and others.",
+    )
+    config: Path | None = config_option
 
     @property
     def own(self) -> tuple[Tool, ...]:
@@ -75,28 +88,3 @@ class AgentOptions:
 def known_tools(own: Iterable[Tool]) -> tuple[str, ...]:
     """Return the names of tools that agent files may use."""
     return (*NAMEABLE_TOOLS, *(tool.name for tool in own))
-
-
-agent_options: Final = as_one(
-    "agents", AgentOptions,
-    click.option(
-        "--model", metavar="[NAME=]SPEC", multiple=True,
-        help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default the "
-        "model in AGENT.md.  NAME= replaces one model name of agent files; `*=`, all.",
-    ),
-    click.option(
-        "--runner", type=click.Choice(list(RUNNERS)), default="in-process",
-        show_default=True, help="Runner of subagents.",
-    ),
-    root_option(click.Option),
-    tools_option(
-        click.Option, "Your own tools, or lists of tools, for agents and profiles that name them, "
-        "and for agents without a list of tools.  They can be delegation tools.",
-    ),
-    limit_option(
-        tuple(attrs.fields_dict(Limits)),
-        "Limit of the whole run, as in `refold.Limits`: max_depth, levels of subagents; "
-        "max_iterations, model requests of the agent; timeout_seconds; and others.",
-    ),
-    config_option(click.Option),
-)  # fmt: skip

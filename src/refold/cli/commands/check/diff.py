@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import click
 
-from refold.cli.arguments.logs import json_option, opened_log, started
+from refold.cli.arguments.logs import opened_log, started
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.inspect.show import log_gaps
 from refold.cli.output import output, words
@@ -18,32 +19,18 @@ from refold.replay.observed.folder import FileDifference
 from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode, below
 
-_CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
-_ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
-
 
 @click.command("diff")
-@click.argument("a", type=RUN)
-@click.argument("b", type=RUN)
-@click.option(
-    "--match",
-    type=_CALLS,
-    default="strict",
-    show_default=True,
-    help="Rule that matches the calls of A and B.",
-)
-@click.option(
-    "--arguments",
-    type=_ARGUMENTS,
-    default="exact",
-    show_default=True,
-    help="Rule that compares arguments.",
-)
-@click.option(
-    "--all", "every", is_flag=True, help="List every difference, not only those that come first."
-)
+@declared
 @json_option
-def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool) -> int:
+def command(
+    *,
+    a: Path = argument(RUN),
+    b: Path = argument(RUN),
+    match: MatchMode = option("Rule that matches the calls of A and B.", default="strict"),
+    arguments: ArgumentMode = option("Rule that compares arguments.", default="exact"),
+    every: bool = option("List every difference, not only those that come first.", "--all"),
+) -> int:
     """Compare two recorded runs and their descendants.
 
     Calls are compared within their scope, so the order of concurrent work does

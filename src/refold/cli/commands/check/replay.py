@@ -14,21 +14,24 @@ import click
 from refold.api import drift
 from refold.cli.arguments.foreign import (
     Foreign,
+    OfCommands,
     OfPrograms,
     WithCommand,
     command_given,
+    command_option,
     parts_of,
-    replay_options,
+    program_option,
 )
-from refold.cli.arguments.live import Live, LiveOptions, live_of, live_options, pair
+from refold.cli.arguments.live import Live, LiveOptions, live_of, pair
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import (
-    OpenedLog,
-    file_option,
+from refold.cli.arguments.logs import OpenedLog, opened_log, started
+from refold.cli.arguments.options import (
+    argument,
+    chosen,
+    declared,
     json_option,
     limit_option,
-    opened_log,
-    started,
+    option,
 )
 from refold.cli.arguments.outputs import output_option
 from refold.cli.arguments.rehearsals import replayed
@@ -55,56 +58,48 @@ from refold.replay.testing.selfcheck import Watched, watched
 
 
 @click.command("replay", cls=WithCommand)
-@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
-@click.option(
-    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True, cls=OfPrograms,
-    help="The program: module:name or file.py:name; not for built-in ones.  Several logs get "
-    "the program of their name, or the one given with NAME=.",
-)  # fmt: skip
-@click.option(
-    "--live", "all_live", is_flag=True, cls=OfPrograms,
-    help="Ask tools, models and subagents live, except for those with a source of their own, and "
-    "compare each result with the log.",
-)  # fmt: skip
-@live_options()
-@click.option(
-    "--compare", "rules", metavar="NAME=RULE", multiple=True, cls=OfPrograms,
-    help="With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
-    "exact, text, subset or numbers:0.01.",
-)  # fmt: skip
-@click.option(
-    "--twice", is_flag=True, cls=OfPrograms,
-    help="With live calls: run twice, and count differences between both runs as noise.",
-)  # fmt: skip
-@limit_option(
-    ("jobs", "timeout"), "jobs: number of logs to replay at the same time, by default one per "
-    "processor; timeout: seconds for each log, which is then reported as `timed out`.", OfPrograms,
-)  # fmt: skip
-@click.option(
-    "--tripwire", is_flag=True, cls=OfPrograms,
-    help="List lines that read clocks, randomness, environment, files or sockets directly.",
-)  # fmt: skip
-@replay_options
-@file_option("--into", text="With live calls or -- COMMAND: also record the new run in this log.")
-@click.option("--all", "is_all", is_flag=True, help="List every divergence, and later differences.")
-@output_option("--junit", kind="junit", text="Also write the results as JUnit XML.")
+@declared
 @json_option
 def command(
     *,
-    logs: tuple[Path, ...],
-    programs: tuple[str, ...],
-    is_all: bool,
-    limits: dict[str, Any],
-    junit: OutputFile | None,
-    tripwire: bool,
-    on_miss: OnMiss,
-    pace: Pace,
-    into: Path | None,
-    all_live: bool,
-    rules: tuple[str, ...],
-    twice: bool,
-    foreign: Foreign,
-    live: Live,
+    logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),
+    programs: tuple[str, ...] = program_option(
+        "The program: module:name or file.py:name; not for built-in ones.  Several logs get the "
+        "program of their name, or the one given with NAME=.",
+        "--program [NAME=]MODULE:NAME",
+    ),
+    live: Live = chosen(OfPrograms, may_change=click.Option),
+    rules: tuple[str, ...] = program_option(
+        "With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
+        "exact, text, subset or numbers:0.01.",
+        "--compare NAME=RULE",
+    ),
+    twice: bool = program_option(
+        "With live calls: run twice, and count differences between both runs as noise."
+    ),
+    limits: dict[str, Any] = limit_option(
+        ("jobs", "timeout"),
+        "jobs: number of logs to replay at the same time, by default one per processor; timeout: "
+        "seconds for each log, which is then reported as `timed out`.",
+        cls=OfPrograms,
+    ),
+    tripwire: bool = program_option(
+        "List lines that read clocks, randomness, environment, files or sockets directly."
+    ),
+    on_miss: OnMiss = command_option(
+        "Refuse model requests that were not recorded, send them, or answer a changed "
+        "request as it was recorded, to list all changes.",
+        default="fail",
+    ),
+    pace: Pace = command_option(
+        "Answer immediately, or after the recorded delays.", default="full"
+    ),
+    foreign: Foreign = chosen(OfCommands, volatile=click.Option),
+    into: Path | None = option(
+        "With live calls or -- COMMAND: also record the new run in this log."
+    ),
+    is_all: bool = option("List every divergence, and later differences."),
+    junit: OutputFile | None = output_option("Also write the results as JUnit XML.", kind="junit"),
 ) -> int:
     r"""Run a recorded program again with the recorded results, and compare.
 
@@ -152,7 +147,7 @@ def command(
     refused), 0.
     """
     again = command_given()
-    is_live = all_live or not live.is_all_recorded
+    is_live = not live.is_all_recorded
     if len(logs) == 1 and (again is not None or is_live or tripwire):
         logs = (one_run(logs[0]),)
     is_one = len(logs) == 1 and not logs[0].is_dir()
@@ -170,18 +165,18 @@ def command(
     import_from_here(None, *programs)
     volatile = parts_of(foreign.volatile)
     if (is_live or tripwire) and (not is_one or limits or (tripwire and junit)):
-        option = "live calls need" if is_live else "--tripwire needs"
-        raise click.UsageError(f"{option} one log, without --limit{' and --junit' * tripwire}")
+        what = "live calls need" if is_live else "--tripwire needs"
+        raise click.UsageError(f"{what} one log, without --limit{' and --junit' * tripwire}")
     if not is_live and (rules or twice or into):
-        option = "--compare" if rules else "--twice" if twice else "--into"
-        raise click.UsageError(f"{option} needs live calls{' or -- COMMAND' * bool(into)}")
+        name = "--compare" if rules else "--twice" if twice else "--into"
+        raise click.UsageError(f"{name} needs live calls{' or -- COMMAND' * bool(into)}")
     given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
     if is_one and not (limits or (junit and not is_live)):
         with opened_log(logs[0]) as opened:
             program = _program_for(programs, opened)
             if not is_live:
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
-            sources = live_of(opened, program, "live" if all_live else "recorded", live)
+            sources = live_of(opened, program, live)
             way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
             return _replay_live(opened, program, sources, junit, rules, is_all=is_all, **way)
     given["programs"] = _by_name(programs, logs)

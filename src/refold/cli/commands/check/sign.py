@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.run_names import OWN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
@@ -16,12 +16,13 @@ from refold.replay.audit.verify import verify
 
 
 @click.command("sign")
-@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=OWN)
-@click.option(
-    "--key", required=True, type=LOG, metavar="FILE", help="OpenSSH key, or public key of an agent."
-)  # fmt: skip
+@declared
 @json_option
-def command(*, logs: tuple[Path, ...], key: Path) -> int:
+def command(
+    *,
+    logs: tuple[Path, ...] = argument(OWN, "LOG...", nargs=-1, required=True),
+    key: Path = option("OpenSSH key, or public key of an agent.", required=True),
+) -> int:
     r"""Sign root logs, with the number of entries and the head of each.
 
     The signature is written to LOG.sig in OpenSSH's format.  It also covers the logs of finished

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import (
-    LOG,
-    OpenedLog,
-    file_option,
-    first_entry,
-    json_option,
-    opened_log,
-)
+from refold.cli.arguments.logs import OpenedLog, first_entry, opened_log
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
@@ -196,34 +190,29 @@ _SHOWN: Final = 10
 
 
 @click.command("verify")
-@click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
-@click.option(
-    "--heads", metavar="HASH|FILE|URL", default="",
-    help="Expected head of a single LOG, or a file or store with heads; reports logs that were "
-    "replaced or removed.",
-)  # fmt: skip
-@output_option(
-    "--write-heads", kind="heads", text="Write the heads of all sound logs to this file, for "
-    "--heads.  Keep it where the writers of the logs cannot change it.",
-)  # fmt: skip
+@declared
 @force_option
-@click.option(
-    "--salvage", "out", type=LOG, metavar="OUT",
-    help="Copy the valid entries of a single LOG, and of its children, to a new log.",
-)  # fmt: skip
-@file_option(
-    "--trust",
-    text="Require a signature by a key in this file, in the format of "
-    "ssh-keygen's allowed signers.",
-)
 @json_option
 def command(
     *,
-    logs: tuple[Path | StoredRun, ...],
-    heads: str,
-    write_heads: OutputFile | None,
-    out: Path | None,
-    trust: Path | None,
+    logs: tuple[Path | StoredRun, ...] = argument(PLACE, "LOG…", nargs=-1, required=True),
+    heads: str = option(
+        "Expected head of a single LOG, or a file or store with heads; reports logs that were "
+        "replaced or removed.",
+        "HASH|FILE|URL",
+    ),
+    write_heads: OutputFile | None = output_option(
+        "Write the heads of all sound logs to this file, for --heads.  Keep it where the writers "
+        "of the logs cannot change it.",
+        kind="heads",
+    ),
+    out: Path | None = option(
+        "Copy the valid entries of a single LOG, and of its children, to a new log.",
+        "--salvage OUT",
+    ),
+    trust: Path | None = option(
+        "Require a signature by a key in this file, in the format of ssh-keygen's allowed signers."
+    ),
 ) -> int:
     """Check logs, including the logs of their descendants.
 
@@ -260,9 +249,9 @@ def command(
     """
     is_many = len(logs) > 1 or is_folder(logs[0])
     kept = KeptHeads.of(heads)
-    for option, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
+    for name, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
         if value and is_many:
-            raise click.UsageError(f"{option} needs exactly one LOG")
+            raise click.UsageError(f"{name} needs exactly one LOG")
     if out is not None and isinstance(logs[0], Path):
         _refuse_without_entries(logs[0])
     if is_many:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 import click
 
-from refold.cli.arguments.logs import as_one, file_option, json_option, opened_log
+from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.moving import listed_contents
+from refold.cli.arguments.options import argument, declared, json_option, option, with_options
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN, RUNS, one_run
 from refold.cli.output import output, words
@@ -48,17 +49,19 @@ _SUFFIXES: Final[dict[_Form, str]] = {
 }  # fmt: skip
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class _How(Value):
     """The form of an export, and what goes into it."""
 
-    to: _Form
-    other: Path | None
-    without_content: bool
-    files: bool
-    content: bool
-    endpoint: str | None
-    large: bool
+    to: _Form = option("Format of the output.", type=click.Choice([*_SUFFIXES]), required=True)
+    other: Path | None = option("Another run to compare it with.", "--diff OTHER", type=RUN)
+    without_content: bool = option("Leave out the text of tools, models and people.")
+    files: bool = option(
+        "Add the diffs of recorded files, or with --to refold the files; list these files first."
+    )
+    content: bool = option("With --to otlp or parquet: add the texts of all calls.")
+    endpoint: str | None = option("With --to otlp: send to this collector, .../v1/traces.", "URL")
+    large: bool = option("Also export logs of more than 100 MB.")
 
     def check(self) -> None:
         """Refuse options that have no effect on the form, or contradict each other.
@@ -74,9 +77,9 @@ class _How(Value):
             ("otlp",): {"--endpoint": self.endpoint},
         }
         for known, options in forms.items():
-            for option, value in options.items():
+            for name, value in options.items():
                 if value and self.to not in known:
-                    raise click.UsageError(f"{option} needs --to {' or '.join(known)}")
+                    raise click.UsageError(f"{name} needs --to {' or '.join(known)}")
         if self.files and self.without_content:
             raise click.UsageError("--files cannot be used with --without-content")
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
@@ -111,36 +114,20 @@ class _Made(Value):
 
 
 @click.command("export")
-@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
-@click.option(
-    "--to", type=click.Choice(list(_SUFFIXES)), required=True, help="Format of the output."
-)
-@file_option(
-    "-o",
-    "--out",
-    text="Output file, or folder for tables or several runs; by default named after the log.  "
-    "Use - for standard output.",
-)
+@declared
 @force_option
-@click.option("--diff", "other", type=RUN, metavar="OTHER", help="Another run to compare it with.")
-@click.option(
-    "--without-content", is_flag=True, help="Leave out the text of tools, models and people."
-)
-@click.option(
-    "--files",
-    is_flag=True,
-    help="Add the diffs of recorded files, or with --to refold the files; list these files first.",
-)
-@click.option(
-    "--content", is_flag=True, help="With --to otlp or parquet: add the texts of all calls."
-)
-@click.option(
-    "--endpoint", metavar="URL", help="With --to otlp: send to this collector, .../v1/traces."
-)
-@click.option("--large", is_flag=True, help="Also export logs of more than 100 MB.")
 @json_option
-@as_one("how", _How)
-def command(*, logs: tuple[Path, ...], out: Path | None, how: _How) -> int:
+def command(
+    *,
+    logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),
+    how: _How,
+    out: Path | None = option(
+        "Output file, or folder for tables or several runs; by default named after the log.  Use - "
+        "for standard output.",
+        "-o",
+        "--out FILE",
+    ),
+) -> int:
     """Write a run and its descendants to a single file, or runs to a folder of tables.
 
     Several runs, or a folder of them, become one file each.  An earlier export to the same file is

@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import UserPath, json_option, opened_log
+from refold.cli.arguments.logs import opened_log
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -23,15 +24,17 @@ _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 
 
 @click.command("files")
-@click.argument("log", type=RUN)
-@click.argument("path", default="")
-@click.option("--at", type=int, metavar="N", help="The folder after entry N; by default the end.")
-@click.option(
-    "-o", "--out", type=UserPath(path_type=Path), metavar="DIR",
-    help="Write the files into DIR, which must be empty or missing.",
-)  # fmt: skip
+@declared
 @json_option
-def command(*, log: Path, path: str, at: int | None, out: Path | None) -> int:
+def command(
+    *,
+    log: Path = argument(RUN),
+    path: str = argument(click.STRING, default=""),
+    at: int | None = option("The folder after entry N; by default the end."),
+    out: Path | None = option(
+        "Write the files into DIR, which must be empty or missing.", "-o", "--out DIR"
+    ),
+) -> int:
     """List, print or restore the folder that a watched command worked in.
 
     If PATH is a file, it is printed; if it is a folder, its files are listed.  The contents are

@@ -8,7 +8,8 @@ from typing import Final, get_args
 
 import click
 
-from refold.cli.arguments.logs import json_option, opened_log
+from refold.cli.arguments.logs import opened_log
+from refold.cli.arguments.options import POSITIVE, argument, declared, json_option, option
 from refold.cli.arguments.run_list import moment, orphans, runs_of
 from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER, short_name
 from refold.cli.output import output, words
@@ -41,54 +42,35 @@ _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
 @click.command("ls")
-@click.argument("places", metavar="[LOG|DIR|URL]…", type=PLACE, nargs=-1)
-@click.option("--tree", "is_tree", is_flag=True, help="Show forks below their origins.")
-@click.option(
-    "--status",
-    multiple=True,
-    type=click.Choice(_STATUSES),
-    metavar="STATUS",
-    help=f"Only runs with this status; can be repeated. One of {', '.join(_STATUSES)}.",
-)
-@click.option(
-    "--since",
-    callback=moment,
-    metavar="TIME",
-    help="Only runs that started since: 2026-01-31, 12h, 7d.",
-)
-@click.option(
-    "--notable", "is_notable", is_flag=True,
-    help="Only runs in which `refold show --notable` finds something; slow, because it reads "
-         "entire logs.",
-)  # fmt: skip
-@click.option(
-    "--last", type=click.IntRange(1), metavar="N", help="Only the N newest of the runs found."
-)
-@click.option(
-    "--text",
-    default="",
-    help="Only runs with this in input, output, error, label, path or program.",
-)
-@click.option(
-    "--sort", type=click.Choice(list(_SORTS)), help="Show those with the most last; prints a sum."
-)
-@click.option(
-    "--diff", "other", type=RUN, metavar="LOG",
-    help="Compare with this run, in a table with calls, tokens, cost, time, changed files and the "
-    "first difference; reads entire logs.",
-)  # fmt: skip
+@declared
 @json_option
 def command(
     *,
-    places: tuple[Path | StoredRun, ...],
-    is_tree: bool,
-    status: tuple[str, ...],
-    since: float | None,
-    text: str,
-    last: int | None,
-    is_notable: bool,
-    sort: str | None,
-    other: Path | None,
+    places: tuple[Path | StoredRun, ...] = argument(PLACE, "[LOG|DIR|URL]…", nargs=-1),
+    is_tree: bool = option("Show forks below their origins."),
+    status: tuple[str, ...] = option(
+        f"Only runs with this status; can be repeated. One of {', '.join(_STATUSES)}.",
+        "STATUS",
+        type=click.Choice(_STATUSES),
+    ),
+    since: float | None = option(
+        "Only runs that started since: 2026-01-31, 12h, 7d.", "TIME", callback=moment
+    ),
+    is_notable: bool = option(
+        "Only runs in which `refold show --notable` finds something; slow, because it reads "
+        "entire logs."
+    ),
+    last: int | None = option("Only the N newest of the runs found.", type=POSITIVE),
+    text: str = option("Only runs with this in input, output, error, label, path or program."),
+    sort: str | None = option(
+        "Show those with the most last; prints a sum.", type=click.Choice([*_SORTS])
+    ),
+    other: Path | None = option(
+        "Compare with this run, in a table with calls, tokens, cost, time, changed files and the "
+        "first difference; reads entire logs.",
+        "--diff LOG",
+        type=RUN,
+    ),
 ) -> int:
     """List runs, newest last: the root runs of folders (by default runs/), or single ones.
 

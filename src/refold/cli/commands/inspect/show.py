@@ -9,7 +9,8 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import OpenedLog, continuing, json_option, opened_log
+from refold.cli.arguments.logs import OpenedLog, continuing, opened_log
+from refold.cli.arguments.options import POSITIVE, argument, declared, json_option, option
 from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.inspect.show_entries import show_entries
@@ -44,76 +45,43 @@ _WORDS: Final = {
 
 
 @click.command("show")
-@click.argument("logs", metavar="LOG…", type=RUNS, nargs=-1, required=True)
-@click.option("--events", "is_events", is_flag=True, help="List the entries, one per line.")
-@click.option(
-    "-n", "count", type=click.IntRange(min=1), metavar="N",
-    help="With --events: only the last N; only the end of a long log is read.",
-)  # fmt: skip
-@click.option(
-    "-f", "--follow", is_flag=True, help="With --events: print new entries until the run ends."
-)
-@click.option(
-    "--entry", type=int, metavar="N",
-    help="Print entry N as JSON, with large texts; -1 is the last.",
-)  # fmt: skip
-@click.option(
-    "--turn", "number", type=int, metavar="N",
-    help="Print the prompt of an agent's request N, with what changed since the one before, and "
-         "the answer; -1 is the last.",
-)  # fmt: skip
-@click.option(
-    "--agent", default="", metavar="NAME",
-    help="With --turn: the agent's name or scope in the tree; by default the main agent.",
-)  # fmt: skip
-@click.option("--against", type=int, metavar="M", help="With --turn: compare with turn M instead.")
-@click.option("--at", type=int, metavar="N", help="Show the state after entry N; -1 is the last.")
-@click.option(
-    "--to", type=int, metavar="N", help="With --at: show what changed up to the state after this."
-)
-@click.option("--details", is_flag=True, help="Add limits, tools, call keys and files to the tree.")
-@click.option(
-    "--failed",
-    "is_failed",
-    is_flag=True,
-    help="Show only runs that did not complete, with their parents.",
-)
-@click.option(
-    "--notable", "is_notable", is_flag=True,
-    help="Show only completed runs that look suspicious, such as those that made no calls or "
-         "whose last call failed.",
-)  # fmt: skip
-@click.option(
-    "--files", "is_files", is_flag=True,
-    help="Show what each call of a recorded command changed in its folder, as a diff.",
-)  # fmt: skip
-@click.option(
-    "--effects", "is_effects", is_flag=True,
-    help="List the tool calls that a replay of a recorded command would execute.",
-)  # fmt: skip
-@click.option(
-    "--prices", "is_priced", is_flag=True,
-    help="Compute costs that were not recorded, by the price table that is installed.",
-)  # fmt: skip
+@declared
 @json_option
 def command(
     *,
-    logs: tuple[Path, ...],
-    is_priced: bool,
-    is_events: bool,
-    is_files: bool,
-    is_effects: bool,
-    count: int | None,
-    follow: bool,
-    entry: int | None,
-    number: int | None,
-    agent: str,
-    against: int | None,
-    at: int | None,
-    to: int | None,
-    details: bool,
-    is_failed: bool,
-    is_notable: bool,
+    logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),
+    is_events: bool = option("List the entries, one per line."),
+    count: int | None = option(
+        "With --events: only the last N; only the end of a long log is read.", "-n", type=POSITIVE
+    ),
+    follow: bool = option("With --events: print new entries until the run ends.", "-f", "--follow"),
+    entry: int | None = option("Print entry N as JSON, with large texts; -1 is the last."),
+    number: int | None = option(
+        "Print the prompt of an agent's request N, with what changed since the one before, and "
+        "the answer; -1 is the last.",
+        "--turn",
+    ),
+    agent: str = option(
+        "With --turn: the agent's name or scope in the tree; by default the main agent.", "NAME"
+    ),
+    against: int | None = option("With --turn: compare with turn M instead.", "M"),
+    at: int | None = option("Show the state after entry N; -1 is the last."),
+    to: int | None = option("With --at: show what changed up to the state after this."),
+    details: bool = option("Add limits, tools, call keys and files to the tree."),
+    is_failed: bool = option("Show only runs that did not complete, with their parents."),
+    is_notable: bool = option(
+        "Show only completed runs that look suspicious, such as those that made no calls or whose "
+        "last call failed."
+    ),
+    is_files: bool = option(
+        "Show what each call of a recorded command changed in its folder, as a diff."
+    ),
+    is_effects: bool = option(
+        "List the tool calls that a replay of a recorded command would execute."
+    ),
+    is_priced: bool = option(
+        "Compute costs that were not recorded, by the price table that is installed.", "--prices"
+    ),
 ) -> int:
     """Show the delegation tree of a run, and the status of each subagent.
 

@@ -11,8 +11,9 @@ from urllib.parse import quote
 import click
 
 from refold.cli.arguments.logs import opened_log
+from refold.cli.arguments.options import PORT, argument, declared, option
 from refold.cli.arguments.run_list import listed_runs
-from refold.cli.arguments.run_names import PLACE
+from refold.cli.arguments.run_names import PLACE, RUNS_FOLDER
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.listed import ListedRun
@@ -27,12 +28,13 @@ _LANES: Final = 14
 
 
 @click.command("view")
-@click.argument("place", metavar="[DIR|LOG]", type=PLACE, default=Path("runs"))
-@click.option("--open", "is_opened", is_flag=True, help="Open the page in the browser.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Local port; by default a free one."
-)
-def command(*, place: Path | StoredRun, is_opened: bool, port: int) -> int:
+@declared
+def command(
+    *,
+    place: Path | StoredRun = argument(PLACE, "[DIR|LOG]", default=RUNS_FOLDER),
+    is_opened: bool = option("Open the page in the browser.", "--open"),
+    port: int = option("Local port; by default a free one.", type=PORT, default=0),
+) -> int:
     """Show runs in the browser, including running ones.
 
     DIR is a folder of logs (by default runs/).  LOG is one log, which can be in

@@ -11,11 +11,11 @@ from refold.cli.arguments.logs import (
     continuing,
     edited_in,
     guarantee_of,
-    json_option,
     opened_log,
     print_guarantee,
     started,
 )
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
@@ -29,16 +29,16 @@ _LEVELS_MAX: Final = 12
 
 
 @click.command("why", context_settings={"ignore_unknown_options": True})
-@click.argument("log", type=RUN)
-@click.argument("entry", metavar="N")
-@click.option(
-    "--all",
-    "every",
-    is_flag=True,
-    help="List all possible causes, the latest first; otherwise at most 200 lines.",
-)
+@declared
 @json_option
-def command(*, log: Path, entry: str, every: bool) -> int:
+def command(
+    *,
+    log: Path = argument(RUN),
+    entry: str = argument(click.STRING, "N"),
+    every: bool = option(
+        "List all possible causes, the latest first; otherwise at most 200 lines.", "--all"
+    ),
+) -> int:
     """Show the causes of entry N of a log; -1 is the last entry, 0#1 the outcome of that call.
 
     The chain of causes leads back to the first entry of the root run, through the logs of

@@ -9,15 +9,19 @@ from typing import Any
 
 import click
 
-from refold.cli.arguments.foreign import Foreign, doctor_options, sessions
+from refold.cli.arguments.foreign import Foreign, sessions
+from refold.cli.arguments.options import argument, chosen, declared
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE
 
 
 @click.command("doctor", context_settings={"allow_interspersed_args": False})
-@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
-@doctor_options
-def command(*, command: tuple[str, ...], foreign: Foreign) -> int:
+@declared
+def command(
+    *,
+    command: tuple[str, ...] = argument(click.UNPROCESSED, "-- COMMAND…", nargs=-1, required=True),
+    foreign: Foreign = chosen(click.Option, "upstream", "profile"),
+) -> int:
     r"""Check whether a command can be recorded, without a model or a key.
 
     The command runs as it would with `refold record`, but every request is answered with the same

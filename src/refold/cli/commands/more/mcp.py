@@ -23,8 +23,9 @@ import click
 from click.core import ParameterSource
 
 from refold.cli.arguments.logs import opened_log
-from refold.cli.arguments.run_names import PLACE, RUN
-from refold.cli.arguments.running import AgentOptions, agent_options
+from refold.cli.arguments.options import argument, declared, option
+from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER
+from refold.cli.arguments.running import AgentOptions
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.engine.encoding.canonical import encode
@@ -65,16 +66,18 @@ you."""
 
 
 @click.command("mcp")
-@click.argument("folder", metavar="[FOLDER|URL]", type=PLACE, default=Path("runs"))
-@click.option(
-    "--delegate", "kinds", metavar="KIND", type=click.Choice(list(POLICIES)), multiple=True,
-    help=f"Offer tools for subagents instead, and record them in FOLDER: {', '.join(POLICIES)}.  "
-    "Can be repeated.  The options below are for these subagents.",
-)  # fmt: skip
-@click.option("--program", metavar="FILE.py:NAME", help="Their program, instead of an agent.")
-@agent_options
+@declared
 def command(
-    *, folder: Path | StoredRun, kinds: tuple[str, ...], program: str | None, agents: AgentOptions
+    *,
+    folder: Path | StoredRun = argument(PLACE, "[FOLDER|URL]", default=RUNS_FOLDER),
+    kinds: tuple[str, ...] = option(
+        f"Offer tools for subagents instead, and record them in FOLDER: {', '.join(POLICIES)}.  "
+        "Can be repeated.  The options below are for these subagents.",
+        "--delegate KIND",
+        type=click.Choice([*POLICIES]),
+    ),
+    program: str | None = option("Their program, instead of an agent.", "FILE.py:NAME"),
+    agents: AgentOptions,
 ) -> int:
     """Serve recorded runs to an agent, as an MCP server on standard input.
 

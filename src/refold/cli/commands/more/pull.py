@@ -4,25 +4,24 @@ from pathlib import Path
 
 import click
 
-from refold.cli.arguments.logs import LOG, heads_option, json_option
 from refold.cli.arguments.moving import tell_moved
-from refold.cli.arguments.run_names import PLACE
+from refold.cli.arguments.options import argument, declared, heads_option, json_option, option
+from refold.cli.arguments.run_names import PLACE, RUNS_FOLDER
 from refold.cli.output import output
 from refold.engine.log.names import SUFFIX
 from refold.store.place import StoredRun
 
 
 @click.command("pull")
-@click.argument("store", metavar="URL", type=PLACE)
-@click.argument("runs", metavar="[RUN]…", nargs=-1)
-@click.option(
-    "--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Output folder."
-)
-@click.option("--large", is_flag=True, help="Also copy runs of more than 4 GiB.")
-@heads_option
+@declared
 @json_option
 def command(
-    *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, large: bool, heads: str
+    *,
+    store: Path | StoredRun = argument(PLACE, "URL"),
+    runs: tuple[str, ...] = argument(click.STRING, "[RUN]…", nargs=-1),
+    folder: Path = option("Output folder.", "--to DIR", default=RUNS_FOLDER),
+    large: bool = option("Also copy runs of more than 4 GiB."),
+    heads: str = heads_option,
 ) -> int:
     """Copy runs from a shared store to a folder; by default, all of them.
 

@@ -5,23 +5,23 @@ from pathlib import Path
 
 import click
 
-from refold.cli.arguments.logs import heads_option, json_option
 from refold.cli.arguments.moving import listed_contents, tell_moved
+from refold.cli.arguments.options import argument, declared, heads_option, json_option, option
 from refold.cli.arguments.run_names import PLACE, RUNS
 from refold.cli.output import output
 from refold.store.place import StoredRun
 
 
 @click.command("push")
-@click.argument("runs", metavar="RUN…", type=RUNS, nargs=-1, required=True)
-@click.argument("store", metavar="URL", type=PLACE)
-@heads_option
-@click.option(
-    "--files", "has_files", is_flag=True,
-    help="Add the files of recorded folders, and list them first.",
-)  # fmt: skip
+@declared
 @json_option
-def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, has_files: bool) -> int:
+def command(
+    *,
+    runs: tuple[Path, ...] = argument(RUNS, "RUN…", nargs=-1, required=True),
+    store: Path | StoredRun = argument(PLACE, "URL"),
+    heads: str = heads_option,
+    has_files: bool = option("Add the files of recorded folders, and list them first.", "--files"),
+) -> int:
     """Copy runs to a shared store, each completely or not at all.
 
     RUN is the log of a root run, or a folder, to push all root logs below it.  Nothing in a store

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import click
 
-from refold.cli.arguments.logs import json_option
+from refold.cli.arguments.options import argument, declared, json_option, option
 from refold.cli.arguments.run_list import listed_runs, moment
 from refold.cli.arguments.run_names import EXACT
 from refold.cli.output import output, words
@@ -33,29 +33,24 @@ _ENDED: Final = (*get_args(Status), "broke_off", "unreadable")
 
 
 @click.command("rm")
-@click.argument("logs", metavar="LOG|DIR...", nargs=-1, type=EXACT)
-@click.option(
-    "--older-than", "before", callback=moment, metavar="TIME",
-    help="Runs of DIR (by default runs/) that started before: 30d, 2026-01-31.",
-)  # fmt: skip
-@click.option(
-    "--status", multiple=True, type=click.Choice(_ENDED), metavar="STATUS",
-    help=f"Runs of DIR with this status; can be repeated. One of {', '.join(_ENDED)}.",
-)  # fmt: skip
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask before removing runs of DIR.")
-@click.option(
-    "-n", "--dry-run", "is_dry", is_flag=True, help="List the files without removing them."
-)
-@click.option("-f", "--force", "is_forced", is_flag=True, help="Ignore runs that do not exist.")
+@declared
 @json_option
 def command(
     *,
-    logs: tuple[Path, ...],
-    before: float | None,
-    status: tuple[str, ...],
-    is_sure: bool,
-    is_dry: bool,
-    is_forced: bool,
+    logs: tuple[Path, ...] = argument(EXACT, "LOG|DIR...", nargs=-1),
+    before: float | None = option(
+        "Runs of DIR (by default runs/) that started before: 30d, 2026-01-31.",
+        "--older-than TIME",
+        callback=moment,
+    ),
+    status: tuple[str, ...] = option(
+        f"Runs of DIR with this status; can be repeated. One of {', '.join(_ENDED)}.",
+        "STATUS",
+        type=click.Choice(_ENDED),
+    ),
+    is_sure: bool = option("Do not ask before removing runs of DIR.", "--yes"),
+    is_dry: bool = option("List the files without removing them.", "-n", "--dry-run"),
+    is_forced: bool = option("Ignore runs that do not exist.", "-f", "--force"),
 ) -> int:
     """Remove runs, with the logs of their children and their large texts.
 

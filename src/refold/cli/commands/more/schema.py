@@ -2,15 +2,19 @@
 
 import click
 
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.schema.documents import DOCUMENTS, schema
 
 
 @click.command("schema")
-@click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
-@click.option("--json", "as_json", is_flag=True, help="Print the list of names as JSON.")
-def command(*, name: str | None, as_json: bool) -> int:
+@declared
+def command(
+    *,
+    name: str | None = argument(click.Choice([*DOCUMENTS]), "[NAME]", required=False),
+    as_json: bool = option("Print the list of names as JSON.", "--json"),
+) -> int:
     """Print the JSON schema NAME, or list all schemas.
 
     Examples:

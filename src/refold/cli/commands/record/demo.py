@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import UserPath, log_option
+from refold.cli.arguments.options import UserPath, argument, declared, log_option, option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.engine.errors import LogExists
@@ -34,12 +34,15 @@ _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
 
 
 @click.command("demo")
-@click.argument("path", required=False, type=UserPath(exists=True, file_okay=False, path_type=Path))
-@log_option
-@click.option(
-    "--faults", is_flag=True, help="Add subagents that hang, flood, crash and are refused."
-)
-def command(*, path: Path | None, log: Path | None, faults: bool) -> int:
+@declared
+def command(
+    *,
+    path: Path | None = argument(
+        UserPath(exists=True, file_okay=False, path_type=Path), required=False
+    ),
+    log: Path | None = log_option,
+    faults: bool = option("Add subagents that hang, flood, crash and are refused."),
+) -> int:
     """Survey a source tree with subagents, and record, show, verify, replay and diff the runs.
 
     Each part of the tree is surveyed by a subagent that runs in its own process and reads files

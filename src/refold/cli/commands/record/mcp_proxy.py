@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from refold.cli.arguments.foreign import WithCommand, command_given, proxy_module, rules_of
-from refold.cli.arguments.logs import file_option, log_option, opened_log
+from refold.cli.arguments.logs import opened_log
+from refold.cli.arguments.options import PORT, declared, log_option, option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 
@@ -23,38 +24,25 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
     return word
 
 
-@click.command(
-    "mcp-proxy",
-    cls=WithCommand,
-    options_metavar="[OPTIONS]",
-)
-@click.option("--name", metavar="NAME", default="", help="Name of the server in logs; by default "
-              "its script or package.")  # fmt: skip
-@log_option
-@file_option("--replay", text="Serve this recording; the server is not started.")
-@click.option("--url", metavar="URL", help="Server on HTTP; its local URL is printed.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
-    help="With --url: local port; by default a free one.",
-)  # fmt: skip
-@click.option(
-    "--word", metavar="WORD", default="", callback=_word,
-    help="With --url: secret part of the printed URL; by default random at each start.",
-)  # fmt: skip
-@click.option(
-    "--volatile", metavar="RULE", multiple=True,
-    help="Do not compare a part of calls, tool:NAME/arguments/when, or text that matches, "
-    "text:REGEX.",
-)  # fmt: skip
+@click.command("mcp-proxy", cls=WithCommand, options_metavar="[OPTIONS]")
+@declared
 def command(
     *,
-    name: str,
-    log: Path | None,
-    replay: Path | None,
-    url: str | None,
-    port: int,
-    word: str,
-    volatile: tuple[str, ...],
+    name: str = option("Name of the server in logs; by default its script or package.", "NAME"),
+    log: Path | None = log_option,
+    replay: Path | None = option("Serve this recording; the server is not started."),
+    url: str | None = option("Server on HTTP; its local URL is printed.", "URL"),
+    port: int = option("With --url: local port; by default a free one.", type=PORT, default=0),
+    word: str = option(
+        "With --url: secret part of the printed URL; by default random at each start.",
+        "WORD",
+        callback=_word,
+    ),
+    volatile: tuple[str, ...] = option(
+        "Do not compare a part of calls, tool:NAME/arguments/when, or text that matches, "
+        "text:REGEX.",
+        "RULE",
+    ),
 ) -> int:
     """Record an MCP server, or replay a recording of it.
 

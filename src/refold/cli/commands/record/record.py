@@ -10,8 +10,15 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.foreign import Foreign, caps_of, limits_option, record_options
-from refold.cli.arguments.logs import label_option, log_option
+from refold.cli.arguments.foreign import Foreign, caps_of, limits_option
+from refold.cli.arguments.options import (
+    argument,
+    chosen,
+    declared,
+    label_option,
+    log_option,
+    option,
+)
 from refold.cli.output import output, words
 
 
@@ -24,37 +31,27 @@ def _print_variables(variables: Mapping[str, str]) -> None:
 
 
 @click.command("record", context_settings={"allow_interspersed_args": False})
-@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
-@log_option
-@label_option
-@click.option(
-    "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
-    help="Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
-    "container.  HOST, HOST:PORT or :PORT; by default a free port on loopback.",
-)  # fmt: skip
-@click.option(
-    "--workspace",
-    metavar="DIR|none",
-    default="",
-    help="Folder whose files are recorded; by default the git work tree or, "
-    "outside of git, this folder.",
-)
-@click.option(
-    "--keep-content", is_flag=True,
-    help="Store all files, even those that are in the git repository.",
-)  # fmt: skip
-@record_options
-@limits_option()
+@declared
 def command(
     *,
-    command: tuple[str, ...],
-    log: Path | None,
-    labels: dict[str, str],
-    listen: str | None,
-    workspace: str,
-    keep_content: bool,
-    foreign: Foreign,
-    limits: dict[str, float],
+    command: tuple[str, ...] = argument(click.UNPROCESSED, "-- COMMAND…", nargs=-1),
+    log: Path | None = log_option,
+    labels: dict[str, str] = label_option,
+    listen: str | None = option(
+        "Run only the proxy, until Ctrl-C, for a command that runs elsewhere, such as in a "
+        "container.  HOST, HOST:PORT or :PORT; by default a free port on loopback.",
+        "[ADDR]",
+        is_flag=False,
+        flag_value="",
+    ),
+    workspace: str = option(
+        "Folder whose files are recorded; by default the git work tree or, outside of git, this "
+        "folder.",
+        "DIR|none",
+    ),
+    keep_content: bool = option("Store all files, even those that are in the git repository."),
+    foreign: Foreign = chosen(click.Option, "upstream", "volatile", "profile"),
+    limits: dict[str, float] = limits_option(),
 ) -> int:
     r"""Record the model requests of a command, in any language.
 

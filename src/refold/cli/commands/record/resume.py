@@ -19,23 +19,28 @@ from refold.cli.arguments.foreign import (
     WithCommand,
     caps_of,
     command_given,
+    command_option,
     limits_option,
-    resume_options,
+    program_option,
 )
 from refold.cli.arguments.hints import Given, next_line
 from refold.cli.arguments.loading import (
-    config_option,
     import_from_here,
     load_model,
     load_session,
     load_tools,
     models_by_name,
-    program_option,
-    root_option,
     run_tools,
-    tools_option,
 )
-from refold.cli.arguments.logs import LOG, as_one, first_entry, json_option, opened_log, started
+from refold.cli.arguments.logs import first_entry, opened_log, started
+from refold.cli.arguments.options import (
+    argument,
+    chosen,
+    declared,
+    json_option,
+    option,
+    with_options,
+)
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
@@ -63,13 +68,17 @@ from refold.replay.partial.sources import unasked
 from refold.replay.resume.open_ends import OpenEnds, open_ends
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=with_options)
 class Decisions:
     """What people decide about a run."""
 
-    answers: tuple[str, ...] = ()
-    by: str = ""
-    settled: tuple[str, ...] = ()
+    answers: tuple[str, ...] = option("Answer to a question.", "--answer", "KEY=JSON")
+    by: str = option("Name of the person who answers, for the log.", "NAME")
+    settled: tuple[str, ...] = option(
+        "What became of a call that may have been interrupted: retry it, with the same idempotency "
+        "key; fail, for an unfinished child too; or result:JSON, if it has finished.",
+        "--settle KEY=HOW",
+    )
 
     def of(self, kind: str) -> tuple[str, ...]:
         """Return the keys that are settled so: `retry` or `fail`."""
@@ -98,59 +107,25 @@ _INTERRUPTED: Final = "effect.cancelled"
 
 
 @click.command("resume", cls=WithCommand)
-@click.argument("log", type=RUN)
-@program_option
-@tools_option()
-@click.option(
-    "--agent", type=LOG, metavar="AGENT.md", cls=OfPrograms, help="Agent file of a `refold run`."
-)
-@click.option(
-    "--model", metavar="[NAME=]SPEC", multiple=True, cls=OfPrograms,
-    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, scripted:FILE or FILE.py:NAME; by "
-    "default the one in the log.  NAME= selects a model of the run.",
-)  # fmt: skip
-@root_option(OfPrograms)
-@config_option(OfPrograms)
-@click.option(
-    "--answer", "answers", metavar="KEY=JSON", multiple=True, cls=OfPrograms,
-    help="Answer to a question.",
-)  # fmt: skip
-@click.option(
-    "--by", default="", metavar="NAME", cls=OfPrograms,
-    help="Name of the person who answers, for the log.",
-)  # fmt: skip
-@click.option(
-    "--ask", is_flag=True, cls=OfPrograms, help="Answer further questions at this terminal."
-)
-@click.option(
-    "--settle", "settled", metavar="KEY=HOW", multiple=True, cls=OfPrograms,
-    help="What became of a call that may have been interrupted: retry it, with the same "
-    "idempotency key; fail, for an unfinished child too; or result:JSON, if it has finished.",
-)  # fmt: skip
-@click.option(
-    "--list", "is_list", is_flag=True, cls=OfPrograms,
-    help="List open questions and interrupted calls, and execute nothing.",
-)  # fmt: skip
-@click.option(
-    "--on-miss", type=click.Choice(["fail", "live"]), default="fail", cls=OfCommands,
-    help="Refuse requests that differ from the recorded ones (default), or send them.",
-)  # fmt: skip
-@resume_options
-@limits_option(OfCommands)
+@declared
 @json_option
-@as_one("given", Given)
-@as_one("decisions", Decisions)
 def command(
     *,
-    log: Path,
-    given: Given,
-    decisions: Decisions,
-    is_list: bool,
-    foreign: Foreign,
-    limits: dict[str, float],
-    on_miss: OnMiss,
-    into: Path | None,
-    yes: bool,
+    log: Path = argument(RUN),
+    given: Given = chosen(OfPrograms),
+    decisions: Decisions = chosen(OfPrograms),
+    is_list: bool = program_option(
+        "List open questions and interrupted calls, and execute nothing."
+    ),
+    on_miss: OnMiss = command_option(
+        "Refuse requests that differ from the recorded ones, or send them.",
+        type=click.Choice(["fail", "live"]),
+        default="fail",
+    ),
+    into: Path | None = command_option("New log; by default in runs/."),
+    foreign: Foreign = chosen(OfCommands),
+    yes: bool = command_option("Do not ask before running a log of unknown origin."),
+    limits: dict[str, float] = limits_option(cls=OfCommands),
 ) -> int:
     r"""Continue a run that broke off or is waiting for a person.
 

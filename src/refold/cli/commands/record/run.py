@@ -7,8 +7,16 @@ from pathlib import Path
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, label_option, log_option
-from refold.cli.arguments.running import AgentOptions, agent_options, known_tools
+from refold.cli.arguments.options import (
+    LOG,
+    argument,
+    declared,
+    json_option,
+    label_option,
+    log_option,
+    option,
+)
+from refold.cli.arguments.running import AgentOptions, known_tools
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
@@ -32,29 +40,17 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 
 
 @click.command("run")
-@click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
-@click.option("--task", help="Task of the agent; use - for standard input.")
-@agent_options
-@log_option
-@label_option
-@click.option(
-    "--ask", is_flag=True,
-    help="Answer the run's questions at this terminal, instead of suspending it.",
-)  # fmt: skip
-@click.option(
-    "--dry-run", is_flag=True,
-    help="Only report the agent of a file, or those of a folder, and problems.",
-)  # fmt: skip
+@declared
 @json_option
 def command(
     *,
-    agent: Path,
-    task: str | None,
+    agent: Path = argument(LOG, "AGENT.md", callback=_an_agent),
+    task: str | None = option("Task of the agent; use - for standard input."),
     agents: AgentOptions,
-    log: Path | None,
-    labels: dict[str, str],
-    ask: bool,
-    dry_run: bool,
+    log: Path | None = log_option,
+    labels: dict[str, str] = label_option,
+    ask: bool = option("Answer the run's questions at this terminal, instead of suspending it."),
+    dry_run: bool = option("Only report the agent of a file, or those of a folder, and problems."),
 ) -> int:
     """Run the agent in AGENT.md, with the tools that it names, and record it.
 

@@ -16,11 +16,12 @@ from refold.cli.arguments.foreign import (
     OfPrograms,
     WithCommand,
     command_given,
-    explore_options,
+    command_option,
     is_given,
+    program_option,
 )
-from refold.cli.arguments.loading import program_option, tools_option
-from refold.cli.arguments.logs import json_option
+from refold.cli.arguments.hints import Given
+from refold.cli.arguments.options import POSITIVE, argument, chosen, declared, json_option, option
 from refold.cli.arguments.rehearsals import rehearsed
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
@@ -32,50 +33,32 @@ _OF_ORDERS: Final = ("orders", "timers", "is_all")
 
 
 @click.command("explore", cls=WithCommand)
-@click.argument("log", type=RUN)
-@program_option
-@tools_option()
-@click.option(
-    "--orders", type=click.IntRange(min=1), default=ORDERS, show_default=True, metavar="N",
-    cls=OfPrograms,
-    help="Maximum number of orders; those nearest to the recorded one first.",
-)  # fmt: skip
-@click.option(
-    "--timers", is_flag=True, cls=OfPrograms,
-    help="Also vary when timers fire, so that a timeout may fire before a call that was in time.",
-)  # fmt: skip
-@click.option(
-    "--all", "is_all", is_flag=True, cls=OfPrograms,
-    help="List all of the different ends, not just the first few.",
-)  # fmt: skip
-@click.option(
-    "--results", "are_results", is_flag=True, cls=OfPrograms,
-    help="Change recorded results, instead of their order.",
-)  # fmt: skip
-@click.option(
-    "--only", metavar="TEXT", default="",
-    help="With --results or -- COMMAND: only calls whose name or arguments contain TEXT.",
-)  # fmt: skip
-@explore_options
-@click.option(
-    "--fault", cls=OfCommands, metavar="CODE", default="http_500",
-    help="How answers fail, http_400 to http_599 or cut; by default http_500.",
-)  # fmt: skip
-@click.option("--yes", "is_sure", cls=OfCommands, is_flag=True, help="Do not ask.")
+@declared
 @json_option
 def command(
     *,
-    log: Path,
-    program: str | None,
-    orders: int,
-    timers: bool,
-    is_all: bool,
-    tools: str,
-    are_results: bool,
-    only: str,
-    foreign: Foreign,
-    fault: str,
-    is_sure: bool,
+    log: Path = argument(RUN),
+    given: Given = chosen(OfPrograms, "program", "tools"),
+    orders: int = program_option(
+        "Maximum number of orders; those nearest to the recorded one first.",
+        type=POSITIVE,
+        default=ORDERS,
+    ),
+    timers: bool = program_option(
+        "Also vary when timers fire, so that a timeout may fire before a call that was in time."
+    ),
+    is_all: bool = program_option("List all of the different ends, not just the first few."),
+    are_results: bool = program_option(
+        "Change recorded results, instead of their order.", "--results"
+    ),
+    only: str = option(
+        "With --results or -- COMMAND: only calls whose name or arguments contain TEXT.", "TEXT"
+    ),
+    foreign: Foreign = chosen(OfCommands, "volatile", "profile", "copy"),
+    fault: str = command_option(
+        "How answers fail, http_400 to http_599 or cut.", "CODE", default="http_500"
+    ),
+    is_sure: bool = command_option("Do not ask.", "--yes"),
 ) -> int:
     r"""Run a recorded program with different orders of completion, or different results.
 
@@ -124,12 +107,12 @@ def command(
                 option = f"--{name.removeprefix('is_')}"
                 raise click.UsageError(f"{option} is for orders: omit it with --results")
 
-        return explore_results(log, program, tools, only=only)
+        return explore_results(log, given, only=only)
     if only:
         raise click.UsageError("--only needs --results")
     tried = [0]
     report, opened = rehearsed(
-        explore, log, program, tools,
+        explore, log, given.program, given.tools,
         said=lambda: f"exploring {log}: {words.counted(tried[0], 'order')}",
         orders=orders, timers=timers,
         on_order=lambda number: tried.__setitem__(0, number),
@@ -147,7 +130,7 @@ def _code(report: ExploreReport) -> int:
     return FINE if report.identical else MISSING
 
 
-def explore_results(log: Path, program: str | None, tools: str, *, only: str) -> int:
+def explore_results(log: Path, given: Given, *, only: str) -> int:
     """Replace each recorded outcome in turn, and print what depends on it.
 
     Each is replaced by a different value of its type, and the program runs again with everything
@@ -155,7 +138,7 @@ def explore_results(log: Path, program: str | None, tools: str, *, only: str) ->
     """
     done = [0, 0]
     report, opened = rehearsed(
-        sensitivity, log, program, tools,
+        sensitivity, log, given.program, given.tools,
         said=lambda: f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}",
         only=only,
         on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),

@@ -7,17 +7,11 @@ from typing import Any
 import click
 
 from refold.api import fork, is_checked
-from refold.cli.arguments.foreign import (
-    Foreign,
-    OfPrograms,
-    WithCommand,
-    command_given,
-    fork_options,
-)
+from refold.cli.arguments.foreign import Foreign, OfCommands, OfPrograms, WithCommand, command_given
 from refold.cli.arguments.hints import Given, next_line
-from refold.cli.arguments.live import Live, edits_of, live_of, live_options
-from refold.cli.arguments.loading import program_option
-from refold.cli.arguments.logs import OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.live import Live, edits_of, live_of
+from refold.cli.arguments.logs import OpenedLog, opened_log, started
+from refold.cli.arguments.options import argument, chosen, declared, json_option, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import MISSING, NOT_COMPLETED
@@ -33,41 +27,29 @@ from refold.replay.run.tree_text import advice
 
 
 @click.command("fork", cls=WithCommand)
-@click.argument("log", type=RUN)
-@click.option(
-    "--at", type=int, metavar="N",
-    help="Last entry to keep; by default the entry of the first --set.  Negative numbers count "
-         "from the end.",
-)  # fmt: skip
-@click.option(
-    "--set", "edits", metavar="KEY=JSON", multiple=True,
-    help="New result of a call: a JSON value, a JSON file (KEY=@FILE), or otherwise text.  Can be "
-    "repeated.",
-)  # fmt: skip
-@click.option(
-    "--again", "redone", metavar="AGENT", default="",
-    help="Run subagents again, and keep the other results: failed, for all that failed; with "
-    "-- COMMAND, a name or scope from `refold show`.",
-)  # fmt: skip
-@program_option
-@click.option(
-    "--live", "is_live", is_flag=True, cls=OfPrograms,
-    help="Run every request after the fork live, also unchanged ones.",
-)  # fmt: skip
-@live_options(click.Option)
-@file_option("--into", text="New log; by default a new file in runs/.")
-@fork_options
+@declared
 @json_option
 def command(
     *,
-    log: Path,
-    at: int | None,
-    edits: tuple[str, ...],
-    redone: str,
-    program: str | None,
-    into: Path | None,
-    foreign: Foreign,
-    live: Live,
+    log: Path = argument(RUN),
+    at: int | None = option(
+        "Last entry to keep; by default the entry of the first --set.  Negative numbers count "
+        "from the end."
+    ),
+    edits: tuple[str, ...] = option(
+        "New result of a call: a JSON value, a JSON file (KEY=@FILE), or otherwise text.  Can be "
+        "repeated.",
+        "--set KEY=JSON",
+    ),
+    redone: str = option(
+        "Run subagents again, and keep the other results: failed, for all that failed; with "
+        "-- COMMAND, a name or scope from `refold show`.",
+        "--again AGENT",
+    ),
+    given: Given = chosen(OfPrograms, "program"),
+    live: Live = chosen(OfPrograms, models=click.Option, may_change=click.Option),
+    into: Path | None = option("New log; by default a new file in runs/."),
+    foreign: Foreign = chosen(OfCommands),
 ) -> int:
     r"""Copy LOG up to an entry, change results, and continue from there.
 
@@ -128,7 +110,7 @@ def command(
     if redone not in ("", "failed"):
         raise click.UsageError(f"--again {redone}: expected failed; a name needs -- COMMAND")
     with opened_log(log) as opened:
-        sources = live_of(opened, program, "recorded", live)
+        sources = live_of(opened, given.program, live)
         run = started(opened.path)
         target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
@@ -137,7 +119,7 @@ def command(
             how: dict[str, Any] = {"into": target, **sources.passed()}
             how["edits"] = edits_of(edits, fits)
             how |= {"again": redone or None, "check": is_checked(default="1")}
-            forked = fork(opened.path, at, program, **how)
+            forked = fork(opened.path, at, given.program, **how)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
         origin = forked.origin if opened.path == log else log
@@ -148,7 +130,7 @@ def command(
     ]
     suspended = forked.recording is not None and forked.recording.questions
     if found and (forked.missing or suspended):
-        remedies = [_resume_line(forked, program, live)]
+        remedies = [_resume_line(forked, given.program, live)]
     if forked.recording is not None and (error := forked.recording.error) is not None:
         output.complain(f"{error.code}: {error.message}{advice(error.message)}")
     code = NOT_COMPLETED if forked.recording is None else code_of(forked.recording)
