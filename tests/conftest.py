@@ -234,6 +234,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} has snapshots and is marked long; unmark it")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
+    """Leave out the long ones of a test's parameters here, before each is made and then deselected.
+
+    There are 3,400: to make them takes each worker two seconds.
+    """
+    yield
+    if metafunc.config.option.markexpr == "not long":
+        calls = metafunc._calls
+        above = list(metafunc.definition.iter_markers())
+        quick = [call for call in calls if all(mark.name != "long" for mark in above + call.marks)]
+        calls[:] = quick or calls[:1]
+
+
 @pytest.fixture(
     scope="session",
     params=[0, *(pytest.param(turn, marks=pytest.mark.long) for turn in range(1, 10))],

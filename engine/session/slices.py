@@ -8,6 +8,7 @@ An item that cannot be read back as an equal one is refused when a snapshot is t
 is not written again to the same bytes is refused when it is read.  Rules: CONTRACT.md §6.3.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -42,9 +43,14 @@ def reader_of(kind: type) -> Read:
     if field_names(kind) is None:
         raise SliceRefused(name_of(kind), "not an attrs class or a dataclass")
     try:
-        return shapes.shape_of(kind, tool="", where="its fields").read
+        return _read(kind)
     except ToolRefused as error:
         raise SliceRefused(name_of(kind), f"{error.where}: {error.why}") from None
+
+
+@functools.lru_cache(maxsize=256)  # each run makes a session, usually with the same classes
+def _read(kind: Any) -> Read:
+    return shapes.shape_of(kind, tool="", where="its fields").read
 
 
 def dump(kind: type, items: tuple[Any, ...], read: Read) -> list[Json]:

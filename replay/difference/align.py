@@ -57,6 +57,8 @@ def align(
     inner, is_exact = _place_by_place(middle_a, middle_b), True
     if middle_a and middle_b:
         if len(middle_a) * len(middle_b) <= cells_max:
+            if len(middle_a) > 1 and len(middle_b) > 1:  # each key is compared several times
+                middle_a, middle_b = [*middle_a], [*middle_b]
             inner = cheapest(middle_a, middle_b, cost, lambda _: GAP, early=early)
         else:
             inner, is_exact = _anchored(middle_a, middle_b, cells_max, early=early)

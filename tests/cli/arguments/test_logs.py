@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -15,7 +14,6 @@ from refold.cli.arguments.logs import opened_log, started
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.group import refold
 from refold.cli.output.exit_codes import DAMAGED, code_of
-from refold.cli.schema.documents import schema
 from refold.engine.errors import EventMalformed, LogDamaged, LogUnsupported
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
@@ -26,6 +24,7 @@ from refold.store.place import StoredRun
 from refold.tools import tool
 from tests.support import watched
 from tests.support.loops import for_each, some
+from tests.support.schemas import validate
 
 
 def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
@@ -214,7 +213,7 @@ def test_every_report_of_a_watched_log_names_its_guarantee(
         words = [str(path) if word == "LOG" else word for word in command.split()]
         text, plain = (CliRunner().invoke(refold, [*words, *more]) for more in ((), ("--json",)))
         assert (text.exit_code, plain.exit_code) == (0, 0), text.output
-        jsonschema.validate(json.loads(plain.stdout), schema(document))
+        validate(json.loads(plain.stdout), document)
         return text.stdout, plain.stdout
 
     text, plain = told(log)
@@ -365,7 +364,7 @@ def test_a_long_log_is_read_once(
 
     assert (cold.exit_code, cold.stdout, cold.stderr) == (0, off.stdout, off.stderr)
     if name:
-        jsonschema.validate(json.loads(warm.stdout), schema(name))
+        validate(json.loads(warm.stdout), name)
     assert "not verified now; to verify them: refold verify " in warm.stderr
     said = ',\n  "verified": false'
     assert warm.stdout.replace(said, "") == cold.stdout

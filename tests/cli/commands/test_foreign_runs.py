@@ -11,12 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 from syrupy.assertion import SnapshotAssertion
 
-from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
 from refold.engine.runners.recording import record as record_program
 from refold.proxy.profiles import profile_of
@@ -24,6 +22,7 @@ from refold.replay.observed.record import read_record
 from tests.support.folders import git
 from tests.support.forging import forged, in_input
 from tests.support.loops import some
+from tests.support.schemas import validate
 from tests.support.traffic import Reply, Rule
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 from tests.support.watched import record, result, says, system, talk, user
@@ -75,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def checked(name: str, said: Result) -> Any:
     """Return a document that is as its schema says."""
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema(name))
+    validate(document, name)
     return document
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 
 import refold
 from refold.cli.output.recorded import describe, document_of
-from refold.cli.schema.documents import schema
 from refold.engine.models import ScriptedModel
+from tests.support.schemas import validate
 
 
 def echo(_run: refold.PlainRun, given: object) -> object:
@@ -52,7 +51,7 @@ def test_the_document_of_a_failed_run_is_json(tmp_path: Path) -> None:
     """The exception of the program is for Python alone."""
     recording = refold.record(fails, log=tmp_path / "a.jsonl")
 
-    jsonschema.validate(json.loads(json.dumps(document_of(recording))), schema("run"))
+    validate(json.loads(json.dumps(document_of(recording))), "run")
     assert recording.cause is not None
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-import jsonschema
 from click.testing import Result
 
 from refold.cli.schema.documents import schema
@@ -14,6 +13,7 @@ from refold.replay.difference.text_diff import TextChange
 from refold.replay.explain.divergence import Category, Divergence, Later
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support.loops import for_each
+from tests.support.schemas import validate
 from tests.support.steps import program_of, recorded
 
 
@@ -37,7 +37,7 @@ def test_every_category_is_as_the_schema_says(category: Category) -> None:
         later_count=1,
     )
 
-    jsonschema.validate(found.as_json(), schema("divergence"))
+    validate(found.as_json(), "divergence")
     assert Divergence.from_json(json.loads(json.dumps(found.as_json()))) == found
 
 
@@ -45,7 +45,7 @@ def test_a_divergence_as_it_is_found(tmp_path: Path) -> None:
     log = recorded(tmp_path / "a.jsonl", ("note", "one"), ("note", "two"), ("return", 1)).log
     (found,) = reexecute(log, program_of(("note", "1"), ("return", 2))).divergences
 
-    jsonschema.validate(found.as_json(), schema("divergence"))
+    validate(found.as_json(), "divergence")
 
 
 def test_every_member_is_explained() -> None:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, factor, model, report
+from tests.support.schemas import validate
 
 Invoke = Callable[..., Result]
 PROGRAM = ("--program", "tests.support.forks:report")
@@ -97,7 +96,7 @@ def test_the_document_is_as_its_schema_says(log: Path, invoke: Invoke) -> None:
         invoke("replay", log, "--live", *GIVEN, "--source", "model=recorded", "--json").stdout
     )
 
-    jsonschema.validate(document, schema("replay-live"))
+    validate(document, "replay-live")
     assert document["counts"]["result_changed"] >= 2
     assert document["missing"]
 
@@ -125,7 +124,7 @@ def test_what_is_volatile_is_passed_over_and_listed(
     assert "ignored: " in said.stdout
     assert "tool:get at 0/1#1  /result: 1 → 2" in said.stdout
     assert document["ignored_count"] == len(document["ignored"]) > 0
-    jsonschema.validate(document, schema("replay-live"))
+    validate(document, "replay-live")
 
 
 def test_a_volatile_path_that_matches_nothing_is_noted(log: Path, invoke: Invoke) -> None:

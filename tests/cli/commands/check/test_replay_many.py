@@ -7,18 +7,18 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import attrs
-import jsonschema
 import pytest
 from click.testing import Result
 
 from refold.cli.arguments.loading import programs_of
-from refold.cli.commands.check.replay import tell_many
-from refold.cli.schema.documents import schema
+from refold.cli.commands.check.replay import replay_many, tell_many
 from refold.engine.errors import UsageError
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from refold.replay.bulk.processes import Schedule
 from refold.replay.bulk.report import BulkReport, LogResult
 from refold.replay.explain.divergence import Divergence
+from tests.support.schemas import validate
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -41,8 +41,8 @@ def runs(program: Path, tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def _rows(said: Result) -> list[list[str]]:
-    return [line.split() for line in said.stdout.partition("\n\n")[0].splitlines()[1:]]
+def _rows(said: str) -> list[list[str]]:
+    return [line.split() for line in said.partition("\n\n")[0].splitlines()[1:]]
 
 
 @pytest.mark.long
@@ -50,26 +50,30 @@ def test_a_folder_is_a_row_a_log(runs: Path, program: Path, invoke: Invoke) -> N
     said = invoke("replay", runs, "--program", f"{program}:first", "--program", f"{program}:second")
 
     assert said.exit_code == 0
-    assert [row[0] for row in _rows(said)] == ["identical"] * 3
-    assert [Path(row[-1]).name for row in _rows(said)] == [
+    assert [row[0] for row in _rows(said.stdout)] == ["identical"] * 3
+    assert [Path(row[-1]).name for row in _rows(said.stdout)] == [
         "first-1x.jsonl", "second-2x.jsonl", "second-3x.jsonl",
     ]  # fmt: skip
     assert "3 identical  3 logs in" in said.stdout
 
 
 def test_a_log_without_an_end_is_identical_only_up_to_there(
-    runs: Path, program: Path, invoke: Invoke
+    runs: Path, program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In its row and below the table, however many there are."""
     cut(runs / "second-2x.jsonl", runs / "second-2x.jsonl", 2)
-    named = ("--program", f"{program}:first", "--program", f"{program}:second")
+    programs = {name: f"{program}:{name}" for name in ("first", "second")}
 
-    said = invoke("replay", runs, *named)
+    report = replay_many(
+        [runs], {"programs": programs, "tools": "", "volatile": ()}, Schedule(jobs=1)
+    )
+    tell_many(report, None, is_all=False)
 
+    said = capsys.readouterr().out
     assert [row[:3] for row in _rows(said)][1] == ["identical,", "no", "end"]
-    assert "3 identical (1 without an end: up to that point)  3 logs in" in said.stdout
-    document = json.loads(invoke("replay", runs, *named, "--json").stdout)
-    assert [row["ends_early"] for row in document["logs"]] == [[], ["second-2x.jsonl"], []]
+    assert "3 identical (1 without an end: up to that point)  3 logs in" in said
+    rows = report.as_json()["logs"]
+    assert [row["ends_early"] for row in rows] == [[], ["second-2x.jsonl"], []]
 
 
 def test_a_row_without_its_program_says_which(runs: Path, program: Path, invoke: Invoke) -> None:
@@ -136,7 +140,7 @@ def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
     said = invoke("replay", log, "--program", f"{now}:first", "--limit", "timeout=0.5", "--json")
 
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema("replays"))
+    validate(document, "replays")
     assert [row["result"] for row in document["logs"]] == ["timed out"]
 
 
@@ -151,7 +155,7 @@ def test_the_document_is_as_its_schema_says(runs: Path, program: Path, invoke: I
     said = invoke("replay", runs, "--program", f"second={now}:second", "--json")
 
     document: dict[str, Any] = json.loads(said.stdout)
-    jsonschema.validate(document, schema("replays"))
+    validate(document, "replays")
     found = {Path(row["log"]).name: row["result"] for row in document["logs"]}
     assert found == {
         "broken.jsonl": "damaged",
@@ -173,7 +177,7 @@ def test_what_is_said_of_many_logs_is_said_once(program: Path, invoke: Invoke) -
 
     said = invoke("replay", runs)
 
-    assert len(_rows(said)) == 5
+    assert len(_rows(said.stdout)) == 5
     assert said.stdout.count("does not name code to import") == 1
     assert "… and 2 more" in said.stdout
 

@@ -7,16 +7,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 
 import refold
-from refold.cli.schema.documents import schema
 from refold.engine.log.lock import lock
 from refold.engine.log.names import files_of
 from refold.engine.log.pack import pack
 from tests.replay.audit.test_verify import with_files
+from tests.support.schemas import validate
 from tests.support.stores import folder_store, record_run
 
 Invoke = Callable[..., Result]
@@ -129,7 +128,7 @@ def test_of_a_folder_each_root_log_is_a_row(log: Path, invoke: Invoke, tmp_path:
     assert "2 root logs intact and complete, 3 not" in said.stdout
     assert "junk.refold: expected a packed log" in said.stdout
     assert "no seal" in said.stdout
-    jsonschema.validate(document, schema("verify"))
+    validate(document, "verify")
     assert not document["intact"]
     assert not document["complete"]
     assert len(document["logs"]) == 4 + 4 + 4 + 1 + 1
@@ -272,7 +271,7 @@ def test_a_stored_run_is_verified_where_it_is(stored: str, tmp_path: Path, invok
 
     assert [each.exit_code for each in (one, child, every)] == [0, 0, 0]
     assert "intact     yes  4 logs" in one.stdout
-    jsonschema.validate(json.loads(child.stdout), schema("verify"))
+    validate(json.loads(child.stdout), "verify")
     assert json.loads(child.stdout)["logs"][0]["path"] == f"{stored}/survey.1.jsonl"
     assert "1 root log intact and complete" in every.stdout
 
@@ -372,7 +371,7 @@ def folder(survey_log: Path, tmp_path: Path) -> Path:
 
 def _expected(said: Result) -> dict[str, str]:
     rows = json.loads(said.stdout)
-    jsonschema.validate(rows, schema("verify"))
+    validate(rows, "verify")
     return {Path(row["log"]).name: row["expected"] for row in rows["expected_heads"]}
 
 
@@ -446,7 +445,7 @@ def test_the_valid_entries_of_a_damaged_log_become_a_log(folder: Path, invoke: I
 
     assert said.exit_code == 3
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema("verify"))
+    validate(document, "verify")
     assert document["salvaged"]["entries"] == 7
     verified = json.loads(invoke("verify", advised, "--json").stdout)
     assert (verified["intact"], verified["complete"]) == (True, False)

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.log.names import tree
 from refold.engine.log.pack import pack
 from refold.engine.log.reader import read_entries
@@ -21,6 +19,7 @@ from refold.engine.ports.ports import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from tests.support.fixtures import LOGS
+from tests.support.schemas import validate
 
 Invoke = Callable[..., Result]
 
@@ -290,7 +289,7 @@ def test_costs_that_were_not_recorded_are_computed_and_marked(
     assert document["totals"]["all"]["cost_usd_micros"] == 300_000
     assert document["priced_now"]["answers"] == 2
     assert document["priced_now"]["prices"] == document["usage"]["prices"]
-    jsonschema.validate(document, schema("show"))
+    validate(document, "show")
     assert "1,000,000 tokens, $0.1500" in other.stdout
 
 

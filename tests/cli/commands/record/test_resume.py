@@ -8,11 +8,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.models import ScriptedModel, model_from
 from refold.engine.ports.ports import Delegation, Model
@@ -26,6 +24,7 @@ from tests.proxy.test_sessions import program
 from tests.support import resumable
 from tests.support.loops import some
 from tests.support.resumable import TOOLS, executed
+from tests.support.schemas import validate
 from tests.support.unfinished import cut, lines_of, rows_of
 from tests.support.upstream import Upstream
 
@@ -133,7 +132,7 @@ def test_list_executes_nothing_and_needs_no_program(
     assert f"refold resume {asked} --program {HERE}:asking --tools {HERE}:TOOLS" in named.stderr
     assert "pay(n=7)" in doubts.stdout
     assert "A?" in questions.stdout
-    jsonschema.validate(document, schema("open-ends"))
+    validate(document, "open-ends")
     assert [each["key"] for each in document["questions"]] == ["0/1#1", "0/2#1"]
 
 
@@ -148,7 +147,7 @@ def test_a_suspended_run_is_five_and_says_how_to_answer(asked: Path, invoke: Inv
     assert "--answer '0/1#1=JSON'" in waits.stdout
     assert "--answer '0/2#1=TEXT'" in waits.stdout
     document = json.loads(last.stdout)
-    jsonschema.validate(document, schema("run"))
+    validate(document, "run")
     assert document["output"] == [5, "some text", 6, 2010, None]
     assert '"by":"ada"' in asked.read_text()
 
@@ -627,7 +626,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
     assert (done.exit_code, capped.exit_code, again.exit_code) == (0, 0, 3), done.stderr
     assert done.stderr.startswith("1 answer from the log, 1 to request\n")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schema("resume-command"))
+    validate(document, "resume-command")
     assert (document["served"], document["live"], document["status"]) == (1, 1, "completed")
     assert "nothing to resume: the command succeeded" in again.stderr
 
@@ -680,7 +679,7 @@ def test_one_agent_is_asked_again_and_the_rest_is_kept(
         asked = len(upstream.received)
 
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schema("resume-command"))
+    validate(document, "resume-command")
     assert (done.exit_code, document["served"], document["live"], asked) == (5, 1, 1, 1)
     assert (none.exit_code, both.exit_code) == (2, 2)
     assert "no agent has this name: 0/1 (conversation 1), 0/2" in none.stderr

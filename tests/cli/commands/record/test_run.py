@@ -5,18 +5,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 import structlog
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.runners.shipped import RUNNERS
 from refold.replay.run.opened_run import delegation_tree
 from refold.tools.delegation.saved_sessions import load_session
 from refold.tools.delegation.subagent_dispatch import session_id_of
 from tests.contract.acceptance.test_004_spawn import SAMPLE
 from tests.support.loops import some
+from tests.support.schemas import validate
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -70,7 +69,7 @@ def test_what_it_recorded_replays_by_its_name(folder: Path, invoke: Invoke) -> N
 def test_the_document_is_as_its_schema_says(folder: Path, invoke: Invoke) -> None:
     document = json.loads(_run(invoke, folder, "--json").stdout)
 
-    jsonschema.validate(document, schema("run"))
+    validate(document, "run")
     assert document["status"] == "completed"
     assert document["log"] == str(folder / "a.jsonl")
 

@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
+from tests.support.schemas import validate
 
 Invoke = Callable[..., Result]
 
@@ -42,7 +41,7 @@ def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> No
     assert "description is required" in said.stdout
     assert "did you mean 'read_file'?" in said.stdout
     assert "1 agent, 2 problems" in said.stdout
-    jsonschema.validate(document, schema("agents"))
+    validate(document, "agents")
     assert not document["ok"]
     assert [problem["id"] for problem in document["problems"]] == ["mute", "odd"]
     assert document["problems"][0]["path"].endswith("mute.md")

@@ -4,14 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
+from tests.support.schemas import validate
 
 Invoke = Callable[..., Result]
 
@@ -115,7 +114,7 @@ def test_the_document_is_as_its_schema_says(name: str, program: Path, invoke: In
     said = invoke("explore", log, "--program", f"{program}:{name}", "--json")
 
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema("explore"))
+    validate(document, "explore")
     assert document["log"] == str(log)
     assert document["identical"] == (said.exit_code == 0)
 

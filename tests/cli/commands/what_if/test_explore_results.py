@@ -4,14 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 from tests.cli.commands.what_if.test_explore import fetch
+from tests.support.schemas import validate
 
 Invoke = Callable[..., Result]
 
@@ -66,7 +65,7 @@ def test_the_document_is_as_its_schema_says(log: Path, program: Path, invoke: In
     said = invoke("explore", log, "--results", "--program", f"{program}:main", "--json")
 
     document = json.loads(said.stdout)
-    jsonschema.validate(document, schema("explore-results"))
+    validate(document, "explore-results")
     assert [call["verdict"] for call in document["calls"]] == [
         "nothing",
         "steers",

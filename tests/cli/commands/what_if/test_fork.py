@@ -7,12 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 
 import refold
-from refold.cli.schema.documents import schema
 from refold.engine.log.reader import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.ports.ports import Delegation
@@ -24,6 +22,7 @@ from refold.tools.contract.tool_types import tool
 from tests.support import checked_programs
 from tests.support.checked_programs import of_the_tools_variable
 from tests.support.forks import TOOLS, model, report
+from tests.support.schemas import validate
 from tests.support.upstream import Upstream
 
 Invoke = Callable[..., Result]
@@ -127,7 +126,7 @@ def test_the_document_is_as_its_schema_says(log: Path, tmp_path: Path, invoke: I
     said = invoke("fork", log, *PROGRAM, "--at", "5", "--into", tmp_path / "b.jsonl", "--json")
 
     document: Any = json.loads(said.stdout)
-    jsonschema.validate(document, schema("fork"))
+    validate(document, "fork")
     assert document["diff"]["identical"]
     assert (document["status"], document["missing"]) == ("completed", [])
     assert document["output"] == list(read_entries(log))[-1].data["output"]
@@ -203,7 +202,7 @@ def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: 
         "", "├─ ", "│  └─ ", "└─ ",
     ]  # fmt: skip
     assert "report  forked at entry 7  " in said
-    jsonschema.validate(document, schema("ls"))
+    validate(document, "ls")
     assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7, 5]
 
 
@@ -435,7 +434,7 @@ def test_a_fork_that_is_refused_leaves_no_log(
     done = invoke("fork", planned, *said, "--into", tmp_path / "b.jsonl", "--json")
 
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schema("fork"))
+    validate(document, "fork")
     assert (document["log"], document["status"], document["diff"]) == (None, "refused", None)
     assert document["missing"][0]["options"] == "--source children=live"
     assert not list(tmp_path.glob("b.*"))
