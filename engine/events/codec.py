@@ -25,6 +25,7 @@ from refold.engine.events.events import (
     KINDS,
     MEMBERS,
     TAILS,
+    ChildStarted,
     Event,
     Extension,
     ModelAnswered,
@@ -76,13 +77,15 @@ def structure(kind: str, data: Json) -> Recorded:
     return event
 
 
-_INSIDE: Final = frozenset({"run.started", "model.asked", "model.answered"})
+_INSIDE: Final = frozenset({"run.started", "child.started", "model.asked", "model.answered"})
 """Kinds whose members have members that readers rely on."""
 
 
 def _check_inside(event: Any) -> None:
-    """Raise NotCanonical if a tool has no name, or tool calls of messages are malformed."""
+    """Raise NotCanonical for a tool without a name, or malformed limits or tool calls."""
     match event:
+        case ChildStarted(delegation={"limits": limits}) if not isinstance(limits, dict):
+            raise NotCanonical("/delegation/limits", "an object", shown(limits))
         case RunStarted(tools=tools):
             for at, tool in enumerate(tools):
                 if type(tool.get("name")) is not str:

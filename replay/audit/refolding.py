@@ -20,6 +20,7 @@ from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
 from refold.engine.state.folding import Fold
 from refold.engine.state.run_state import RunState
 from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.index.malformed import explains_malformed
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +57,7 @@ def state(log: str | PathLike[str], at: int, to: int) -> tuple[Difference, ...]:
 
 
 @names_nearest
+@explains_malformed
 def state(
     log: str | PathLike[str], at: int | None = None, to: int | None = None
 ) -> RunState | tuple[Difference, ...]:

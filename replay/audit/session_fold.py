@@ -17,8 +17,11 @@ from refold.engine.log.names import tree
 from refold.engine.log.reader import Entry, read_entries
 from refold.engine.session import slices
 from refold.engine.session.session import ReducerFailure, Session, ToolInvoked
+from refold.engine.session.snapshot import Snapshot
+from refold.replay.index.malformed import explains_malformed
 
 
+@explains_malformed
 def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
     """Bring `session` to where the run of `log` left its own; return whether the digests agree.
 
@@ -74,10 +77,10 @@ def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
     """
     logs = [path for path in tree(Path(log)) if path.exists()]
     known = {slices.name_of(kind) for kind in (*make().slice_types, *make().event_types)}
-    held = dict.fromkeys(name for path in logs for name in _held(path) if name not in known)
-    if held:
-        return ", ".join(held)
     try:
+        held = dict.fromkeys(name for path in logs for name in _held(path) if name not in known)
+        if held:
+            return ", ".join(held)
         ends = [refold_session(path, make()) for path in logs if had_session(path)]
     except SnapshotRestoreError as error:
         return str(error)
@@ -104,11 +107,11 @@ class StandIn(Session):
 
 def _held(log: Path) -> list[str]:
     """Return the names of the slices and events that a log's session lines have."""
-    names = []
+    names: list[str] = []
     for entry in read_entries(log, resolve=True, torn_ok=True):
         match entry.event:
             case events.SessionSeeded(snapshot) | events.SessionRestored(snapshot):
-                names += [part["slice_type"] for part in snapshot["slices"]]
+                names += Snapshot.from_json(snapshot).slices
             case events.SessionChanged() as changed if changed.event != slices.name_of(ToolInvoked):
                 names.append(changed.event)
     return names

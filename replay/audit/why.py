@@ -41,6 +41,7 @@ from refold.engine.log.names import check_seq, child_path, is_there, log_path, p
 from refold.engine.log.reader import Entry, read_entries, whole_data
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.kept_folds import LogFold, entries_at, fold_log
+from refold.replay.index.malformed import explains_malformed
 from refold.replay.index.run_end import raised_at
 
 How = Literal[
@@ -113,6 +114,7 @@ class Causes(Document):
 
 
 @names_nearest
+@explains_malformed
 def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cause, ...]:
     """Return the entries that led to the entry `seq` of `log`, starting with that entry.
 

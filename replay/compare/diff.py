@@ -26,6 +26,7 @@ from refold.replay.difference.excuses import unmatched
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.volatile import SPENT, without_places
 from refold.replay.index.guarantee import MATCHED
+from refold.replay.index.malformed import explains_malformed
 from refold.replay.observed.folder import FileDifference
 
 DIFFERENCES_MAX: Final = 1_000
@@ -38,6 +39,7 @@ _UNFINISHED: Final = {"status": "unfinished"}
 
 
 @names_nearest
+@explains_malformed
 @holding()
 def diff(
     a: str | PathLike[str],

@@ -12,5 +12,6 @@ Imports `difference` and `refold.engine`.  Rules: CONTRACT.md §12.1, §12.2.
     kept_folds     how far commands read long logs, kept in the user's cache folder
     standing       a run without an end: running, waiting for a person, or broken off
     times          times of entries, on one clock for all logs of a run
+    malformed      the error of a function that fails over data that does not fit
     guarantee      distinguishes logs of programs from logs of watched commands
 """

@@ -219,7 +219,8 @@ class Book:
                 self.requests[call] = asked_of(event, call, entry.seq)
                 self._asked_us[call] = at_us
                 if isinstance(event, events.ChildStarted):
-                    self._granted[call] = event.delegation["limits"].get("model_tokens") or 0
+                    limits = event.delegation.get("limits", {})
+                    self._granted[call] = limits.get("model_tokens") or 0
             case event if isinstance(event, _REPLIES):
                 self._complete(call, event, at_us)
             case events.TimerFired():

@@ -21,6 +21,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.log.names import log_path
 from refold.engine.models.prices import Prices
 from refold.replay.index.guarantee import is_observed
+from refold.replay.index.malformed import explains_malformed
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.program import ProgramLog
 from refold.replay.run.reading import Reading, fold_sensibly
@@ -345,6 +346,7 @@ def _weight(agent: Agent) -> tuple[int, int, int]:
     return (len(below(node)), used, -node.depth) if node.scope else (0, 0, -node.depth)
 
 
+@explains_malformed
 def delegation_tree(log: str | PathLike[str], *, prices: Prices | None = None) -> RunNode:
     """Return the tree of the run at `log`: a root's, or a run's below one.
 

@@ -47,6 +47,7 @@ from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
 from refold.engine.secrets.redaction import Redaction
 from refold.options import Tools, checked, shown
+from refold.replay.index.malformed import explains_malformed
 
 if TYPE_CHECKING:
     from refold.engine.signing.signature import SigningKey
@@ -348,6 +349,7 @@ def reexecute(
 
 
 @names_nearest
+@explains_malformed
 def reexecute(
     log: Any,
     program: Any = None,
@@ -446,6 +448,7 @@ def verify(
 
 
 @names_nearest
+@explains_malformed
 def verify(
     log: Any,
     *,
@@ -493,6 +496,7 @@ def verify(
 
 
 @names_nearest
+@explains_malformed
 def resume(
     log: LogPath,
     program: "ProgramOf[T] | Reference | str | None" = None,
@@ -661,6 +665,7 @@ def _executing(
 
 
 @names_nearest
+@explains_malformed
 def explore(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -699,6 +704,7 @@ def explore(
 
 
 @names_nearest
+@explains_malformed
 def sensitivity(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -734,6 +740,7 @@ def sensitivity(
 
 
 @names_nearest
+@explains_malformed
 def drift(
     log: LogPath,
     program: "ProgramOf | Reference | str | None" = None,
@@ -781,6 +788,7 @@ def drift(
 
 
 @names_nearest
+@explains_malformed
 def fork(
     log: LogPath,
     at: int | None = None,

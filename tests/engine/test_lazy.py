@@ -247,6 +247,7 @@ _PRESENT = {
     "imported": _within("refold", "adapters engine.lazy engine.loop.frameworks"),
     "recorded": (
         *_within("refold", "api options programs replay.__init__"),
+        *_within("refold.replay.index", "__init__ malformed"),
         *_within(
             "refold.engine",
             "children.tree_digest encoding errors events kernel log loop models.prices plain_files "
