@@ -27,7 +27,7 @@ from refold.engine.workspace.tree import Kind, TreeEntry
 _OFF: Final = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.quotePath=false",
     "diff.external=", "protocol.allow=never",
-    "submodule.recurse=false", "core.bigFileThreshold=16m",
+    "submodule.recurse=false", "core.bigFileThreshold=16m", "index.sparse=false",
 )  # fmt: skip
 _VARIABLES: Final[Mapping[str, str]] = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -44,6 +44,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "committer.name": "", "committer.email": "",
     "init.defaultbranch": "master", "core.quotepath": "true", "core.abbrev": "auto",
     "core.filemode": "true", "core.sparsecheckout": "false", "core.sparsecheckoutcone": "true",
+    "index.sparse": "false",
     "core.autocrlf": "false", "core.eol": "native", "core.safecrlf": "warn",
     "log.date": "default", "log.decorate": "auto", "log.abbrevcommit": "false",
     "format.pretty": "medium", "status.short": "false", "status.branch": "false",

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,15 @@ import pytest
 
 from refold.engine.errors import FolderRefused
 from refold.engine.workspace.entries import REPOSITORY, FolderStarted, Repository, Worktree
+from refold.engine.workspace.left_out import LogFiles
+from refold.engine.workspace.scanning import Scanner
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from refold.proxy.copies.git_folders import GitFolders
 from refold.proxy.copies.placing import Copying
 from refold.proxy.sessions import record_command, replay_command, resume_command
 from tests.proxy.copies.test_copied import all_bytes
 from tests.proxy.test_sessions import program
-from tests.support.folders import git, repository
+from tests.support.folders import git, repository, start_of
 from tests.support.loops import some
 from tests.support.upstream import Upstream
 
@@ -87,6 +90,9 @@ def _holder(top: Path) -> Path:
     made = repository(top / "r", FILES)
     git(made, "worktree", "add", "-q", "-b", "ada", ".trees/ada")
     git(made, "worktree", "add", "-q", "--detach", str(top / "out"))
+    git(made / ".trees" / "ada", "sparse-checkout", "set", "--no-cone", "/*", "!/d/")
+    (made / "d" / "b").write_text("staged\n")
+    git(made, "add", "d/b")
     (made / ".trees" / "ada" / "a").write_text("changed\n")
     return made
 
@@ -241,6 +247,46 @@ def test_a_kept_copy_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         shutil.rmtree(tmp_path / name)
     assert git(kept, "log", "--format=%s").splitlines() == ["work", "first"]
     assert git(kept, "rev-parse", "--git-common-dir") == str(tmp_path / "kept.git")
+
+
+def test_each_work_tree_has_its_own_index_and_settings(tmp_path: Path) -> None:
+    """The main one, and a sparse one within it."""
+    top = repository(tmp_path / "r", {"a": "one\n", "d/b": "two\n"})
+    git(top, "worktree", "add", "-q", "-b", "ada", "ada")
+    git(top / "ada", "sparse-checkout", "set", "--no-cone", "/a")
+    (top / "a").write_text("staged\n")
+    git(top, "add", "a")
+    copy = tmp_path / "copy"
+    shutil.copytree(top, copy, ignore=shutil.ignore_patterns(".git"))
+    log_files = LogFiles(tmp_path / "x.jsonl", top, top)
+    with Scanner(top, log_files, packs=tmp_path / "packs") as scanner:
+        started = start_of(scanner, top)
+        folders = GitFolders(started, scanner.whole(), copy, tmp_path, [])
+
+    for one in folders.in_order():
+        assert folders.make(one, [str(top / ".git" / "objects")], None)[1] == []
+
+    for name in ("", "ada"):
+        assert git(copy / name, "status") == git(top / name, "status")
+
+
+def test_submodules_are_active_without_the_users_repository(tmp_path: Path) -> None:
+    """Those of submodules as well: `git submodule status` says of others nothing but a `-`."""
+    inner = os.fsdecode(b'a/"\\b#\n\xff')
+    told = {"": "", "a": "../.git/modules/a", inner: "../../.git/modules/a/modules/b"}
+    head = "refs/heads/main"
+    made = [Repository(path, branch=head, git_file=file) for path, file in told.items()]
+    started = FolderStarted(str(tmp_path / "r"), "", FileTree(), tuple(made))
+    for path in told:
+        (tmp_path / "copy" / path).mkdir(parents=True)
+    folders = GitFolders(started, {}, tmp_path / "copy", tmp_path, [])
+
+    gits = [folders.make(one, [], None)[0] for one in folders.in_order()]
+
+    asked = "config", "-z", "--get-all", "submodule.active"
+    assert [each.line(*asked) for each in gits] == [
+        f":(literal)a\0:(literal){inner}\0", f":(literal){inner[2:]}\0", "",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("is_shown", some(1, [True, False]))

@@ -13,7 +13,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -160,7 +160,7 @@ def _setting(section: str, name: str, value: str) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text as git's configuration files have it: bare, `#` and `;` begin comments."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
@@ -212,6 +212,8 @@ class GitFolders:
         self._own = {linked.git_folder(started.path, one) for one in started.repositories}
         self._made: dict[str, Git] = {}
         """By recorded path: git folders that have branches."""
+        self._shared: dict[str, Mapping[str, str]] = {}
+        """Likewise: the settings in their configuration, which are of the first work tree."""
         self.beside: list[Beside] = []
         self.trees: list[Beside] = []
         for path in linked.outside(started):
@@ -271,6 +273,8 @@ class GitFolders:
             (place / "commondir").write_bytes(os.fsencode(f"{way}\n"))
             tree = linked.resolved(self._at, one.path, ".git")
             (place / "gitdir").write_bytes(os.fsencode(f"{tree}\n"))
+        if one.settings != (shared := self._shared.setdefault(was, one.settings)):
+            self._settle_apart(common, place, one.settings, shared)
         self._others(one, common)
         if one.git_file:
             as_was = linked.resolved(self._at, one.path, one.git_file) == seen
@@ -298,7 +302,31 @@ class GitFolders:
         elif _OF_SUBMODULES in was:  # as git has it
             way = os.path.relpath(linked.resolved(self._at, one.path), seen)
             git.output("config", "core.worktree", way)
+        inner = (each.removeprefix(f"{one.path}/") for each in self._submodules(one))
+        text = "".join(_setting("submodule", "active", f":(literal){each}") for each in inner)
+        with Path(git.git_dir, "config").open("ab") as file:
+            file.write(os.fsencode(text))
         return git
+
+    def _submodules(self, one: Repository) -> Iterator[str]:
+        for each in self.started.repositories:
+            is_one = _OF_SUBMODULES in linked.git_folder(self.started.path, each)
+            if is_one and each != one and is_below(each.path, one.path):
+                yield each.path
+
+    def _settle_apart(
+        self, common: Git, place: Path, own: Mapping[str, str], shared: Mapping[str, str]
+    ) -> None:
+        """Give a work tree settings of its own: it may be sparse where others are not."""
+        common.output("config", "extensions.worktreeConfig", "true")
+        named = {name: own.get(name, SETTINGS[name]) for name in sorted({*own, *shared})}
+        apart = (
+            (*name.split("."), value)
+            for name, value in named.items()
+            if value not in ("", shared.get(name))
+        )
+        text = "".join(_setting(*each) for each in apart)
+        (place / "config.worktree").write_text(text, encoding="utf-8")
 
     def _others(self, one: Repository, common: Git) -> None:
         """Let a repository know the recorded work trees that are not in the copy."""
@@ -306,7 +334,7 @@ class GitFolders:
         for other in one.worktrees:
             own = place / "worktrees" / other.name if other.name else place
             was = linked.resolved(linked.common_folder(top, one), os.path.relpath(own, place))
-            if other.name and (was in self._own or own.exists()):
+            if was in self._own or (other.name and own.exists()):
                 continue
             if other.name:
                 own.mkdir(parents=True)
