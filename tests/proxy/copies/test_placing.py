@@ -6,10 +6,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.errors import FolderIncomplete, UsageError
-from refold.engine.workspace.entries import FolderStarted, FolderState
+from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.command import run_command
 from refold.proxy.copies import placing
@@ -108,6 +109,28 @@ def test_no_variable_leads_git_out_of_a_copy(
     assert "not a git repository" in told
     assert told.endswith("?? f\n")
     assert all_bytes(mine) == before
+
+
+def test_no_variable_names_somebody_else_as_who_commits(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an unknown one, the user's stays; so does one that is as recorded."""
+    monkeypatch.setattr(placing, "no_layers", no_sandbox)
+    settings = {"author.name": "Ann", "author.email": "ann@a.example"}
+    one = Repository("", branch="refs/heads/main", settings=settings)
+    state = state_of(f"{log.parent}/home/project", FileTree(), "")
+    assert state.started is not None
+    state.started = attrs.evolve(state.started, repositories=(one,))
+    for name in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"):
+        monkeypatch.setenv(f"GIT_{name}", "ann@a.example" if name == "AUTHOR_EMAIL" else "Bob")
+
+    with placed(log, state, ["agent"], Copying()) as place:
+        told = ran(place, "git var GIT_AUTHOR_IDENT; env | grep ^GIT_[AC] | sort")
+
+    assert told.startswith("Ann <ann@a.example> ")
+    assert told.splitlines()[1:] == [
+        "GIT_AUTHOR_EMAIL=ann@a.example", "GIT_COMMITTER_EMAIL=Bob", "GIT_COMMITTER_NAME=Bob",
+    ]  # fmt: skip
 
 
 def test_a_program_that_only_the_folder_of_today_has_is_named(log: Path) -> None:

@@ -32,6 +32,12 @@ _OF_GIT: Final = frozenset(
                  "ALTERNATE_OBJECT_DIRECTORIES")
 )  # fmt: skip
 """Variables that name a repository; git sets them for its hooks."""
+_WHO: Final = {
+    f"GIT_{who}_{part}": f"{who}.{part}".lower()
+    for who in ("AUTHOR", "COMMITTER")
+    for part in ("NAME", "EMAIL")
+}
+"""Variables that name who commits, and the settings in which a record has that."""
 
 
 @attrs.frozen(kw_only=True)
@@ -238,14 +244,20 @@ def _started(
 def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
     """Return what starts a command in a copy, without variables that lead git out of it.
 
-    In a folder that is not at its recorded path, words and variables name the copy. The first word
-    does not: it is the program that the user chose.
+    Nor with those that name as who commits somebody else than the record. In a folder that is not
+    at its recorded path, words and variables name the copy. The first word does not: it is the
+    program that the user chose.
     """
+    who = next((one.settings for one in copy.git_folders.started.repositories), {})
 
     def begin(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
     ) -> "subprocess.Popen[bytes]":
-        told = {name: value for name, value in variables.items() if name not in _OF_GIT}
+        told = {
+            name: value
+            for name, value in variables.items()
+            if name not in _OF_GIT and who.get(_WHO.get(name, ""), value) == value
+        }
         if not folder:
             return start(command, told, output, errors)
         told |= {n: _relocated(value, copy) for n, value in told.items() if n != "PATH"}
