@@ -26,6 +26,7 @@ REFUSAL: Final = "refold replay: no recorded answer to this request"
 """How a request is refused that the record has no answer to."""
 ANSWERED: Final = "answered as recorded, although the request changed"
 """The text for a request that `--on-miss recorded` answers."""
+_UNREAD: Final = "the command leaves long before the end of this answer, which it had read"
 _BY_SIGNAL: Final = 128
 """With the number of a signal: the exit code of a command that it ended."""
 
@@ -44,6 +45,7 @@ def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence
     """
     telling = _Telling(record, matcher)
     telling.answered()
+    telling.unread()
     telling.misses()
     telling.left_over()
     return list(telling.found.values())
@@ -84,6 +86,12 @@ class _Telling:
         lent, misses = self._matcher.lent, self._matcher.misses
         pairs = [(one.answered_as, one) for one in misses if one.answered_as is not None]
         return [(turn, miss) for turn, miss in pairs if lent.get(turn.call) is miss]
+
+    def unread(self) -> None:
+        """Report answers that the program no longer reads to their end."""
+        for turn in self._matcher.unread:
+            if turn.scope not in self.found:
+                self.found[turn.scope] = _at(self._record, turn, "not_served", _UNREAD)
 
     def misses(self) -> None:
         """Report requests that were not recorded."""

@@ -96,6 +96,8 @@ class Matcher:
         asked the same, and was answered otherwise."""
         self.lent: dict[str, Miss] = {}
         """By call: the request that was lent its answer, until the exact request is made."""
+        self.unread: list[RecordedTurn] = []
+        """Those whose answer the program read to its end, and now leaves long before."""
         self._reached: dict[str, RecordedTurn] = {}
         """By conversation of this run: the last recorded request whose answer it has."""
         for turn in record.turns:

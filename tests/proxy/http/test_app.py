@@ -26,6 +26,8 @@ from refold.engine.log.reader import read_entries
 from refold.proxy.http.app import Addresses
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
+from refold.replay.observed.explaining import all_divergences
+from refold.replay.observed.record import read_record
 from tests.support.loops import for_each, some
 from tests.support.proxied import (
     KEY,
@@ -83,14 +85,14 @@ class Failing:
 
 
 @contextlib.contextmanager
-def sent(base: str, body: Any) -> Iterator[socket.socket]:
+def sent(base: str, body: Any, version: str = "1.1") -> Iterator[socket.socket]:
     """Send a request, give the connection, and leave when the block ends."""
     place = urlsplit(base)
     with socket.create_connection((place.hostname, place.port)) as connection:
         connection.settimeout(TIMEOUT_SECONDS)
         content = json.dumps(body).encode()
         lines = [
-            f"POST {place.path}/openai/chat/completions HTTP/1.1",
+            f"POST {place.path}/openai/chat/completions HTTP/{version}",
             f"host: {place.netloc}",
             f"authorization: {KEY['authorization']}",
             f"content-length: {len(content)}",
@@ -432,6 +434,52 @@ def test_a_server_that_breaks_off_breaks_the_connection(
     (answer,) = data_of(log, "model.answered")
     is_whole = first.endswith(b"[DONE]\n\n")
     assert answer.get("error", {}).get("code", "") == ("" if is_whole else "cut")
+
+
+@pytest.mark.parametrize("after", some(2, [3, None]))
+def test_an_answer_that_breaks_off_is_no_whole_one_in_http_1_0(
+    after: int | None, tmp_path: Path
+) -> None:
+    """The end of the connection ends an answer there, so it has to be seen to break."""
+    log, body = tmp_path / "run.jsonl", question("Hello", stream=True)
+
+    def read(base: str) -> tuple[bytes, bool]:
+        got = b""
+        with sent(base, body, "1.0") as connection:
+            try:
+                while content := connection.recv(2**16):
+                    got += content
+            except ConnectionResetError:
+                return got.partition(b"\r\n\r\n")[2], True
+        return got.partition(b"\r\n\r\n")[2], False
+
+    with Upstream() as upstream:
+        upstream.use("weather", cut_after=after)
+        with recorded(log, upstream.openai_url) as base:
+            first = read(base)
+    with replayed(log) as (base, _):
+        second = read(base)
+
+    assert first == second
+    assert first[1] is (after is not None)
+
+
+@pytest.mark.long
+def test_a_program_that_leaves_an_answer_that_it_read_differs(tmp_path: Path) -> None:
+    """What is long before the end: systems hold some of an answer for a program."""
+    log, body = tmp_path / "run.jsonl", question("Hello", stream=True)
+    with Upstream() as upstream:
+        upstream.use("weather", flood_mb=2)
+        with recorded(log, upstream.openai_url) as base:
+            said(base, body)
+    record = read_record(log)
+    found = []
+    for is_read in (True, False):
+        with replayed(record) as (base, desk), asked(base, body) as response:
+            response.read(None if is_read else 1)
+        found.append([one.category for one in all_divergences(record, desk.matcher)])
+
+    assert found == [[], ["not_served"]]
 
 
 def test_what_is_on_its_way_at_the_end_is_given_up(tmp_path: Path) -> None:

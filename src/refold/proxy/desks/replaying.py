@@ -39,6 +39,8 @@ from refold.replay.observed.record import INTERRUPTED, ObservedRecord, RecordedT
 ADVICE: Final = "`refold replay` reports the difference when the command has ended"
 """The place for more information, for a refused program and for people who read its error."""
 GATEWAY_TIMEOUT: Final = 504
+_HELD_BYTES: Final = 2**20
+"""Systems may hold about so much for a program that does not read: it is sent, and not read."""
 LookAtMade = Callable[[Callable[[str], str]], Iterable[MadeObject]]
 """Returns the commits and tags that are new; it gets what puts recorded values into a text."""
 
@@ -161,15 +163,17 @@ class Replaying:
         if not found.late_seconds:
             self._again(found, turn)
         ending = _ending(self._record, found)
-        done = partial(self._done, found, turn)
+        parts: Iterable[tuple[int, bytes]] = ()
+        if found.parts:
+            parts = iter(self._parted(found, self._moved(found) or self._pieces(found)))
+        done = partial(self._done, found, turn, parts)
         self.order.came(found)
         if found.parts:
             is_cut = ending == "cut"
-            pieces = self._parted(found, self._moved(found) or self._pieces(found))
             return Serve(
                 status=found.parts[0]["status"],
                 headers=self._secrets.shown_in(served_headers(found.parts[0]["headers"])),
-                pieces=itertools.chain(pieces, [(0, b"")]) if is_cut else pieces,
+                pieces=itertools.chain(parts, [(0, b"")]) if is_cut else parts,
                 ending=ending,
                 ready=partial(self._ready, found, turn),
                 last=self.order.broken if is_cut else partial(self.order.last, found),
@@ -236,9 +240,14 @@ class Replaying:
             self._again(found, turn)
         await self.order.ready(found)
 
-    def _done(self, found: RecordedTurn, turn: RequestUnderway) -> None:
-        """Take note that an answer is out, or that the program left before it came."""
+    def _done(
+        self, found: RecordedTurn, turn: RequestUnderway, unsent: Iterable[tuple[int, bytes]]
+    ) -> None:
+        """Take note that an answer is out, or that the program left before the rest was sent."""
         self._gone(turn)
+        left = itertools.accumulate(len(chunk) for _, chunk in unsent)
+        if found.how == "answered" and any(size > _HELD_BYTES for size in left):
+            self.matcher.unread.append(found)
         self.order.done(found)
 
     def _gone(self, turn: RequestUnderway) -> None:

@@ -16,6 +16,8 @@ are the server's again. Rules: CONTRACT.md §16.1.
 import asyncio
 import re
 import secrets
+import socket
+import struct
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -122,6 +124,8 @@ _UNSEEN: Final = (
     "requests there are not recorded"
 )
 _DECODED_MAX: Final = 4
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Of a socket: unsent data is dropped when it is closed, and the other side sees an error."""
 _NO_WEBSOCKETS: Final = "WebSockets cannot be recorded: make the client use HTTP"
 _UNREAD: Final = (
     "a request was refused that is not HTTP as expected: its first line or a header has characters "
@@ -161,6 +165,8 @@ class Application:
         )
         self._word = word
         self._is_closing = False
+        self.connections: dict[Any, asyncio.Transport] = {}
+        """By address of the program."""
         self._doing: set[asyncio.Task[None]] = set()
         """The requests in flight."""
 
@@ -179,6 +185,8 @@ class Application:
         except Exception as error:  # noqa: BLE001  # no text of it may reach the terminal from here
             self.fault = self.fault or error
             await answer.refused(_FAULT, _fault_text(error))
+        if answer.is_open and scope["http_version"] == "1.0":
+            self._reset(scope["client"])
 
     def unread(self) -> None:
         """Note that a request could not be read, and was refused."""
@@ -189,6 +197,13 @@ class Application:
         self._is_closing = True
         for task in self._doing:
             task.cancel()
+
+    def _reset(self, client: Any) -> None:
+        """Break a connection so that its end does not end the answer, as it does in HTTP/1.0."""
+        if (connection := self.connections.get(client)) is not None:
+            socket_of: socket.socket = connection.get_extra_info("socket")
+            socket_of.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            connection.abort()
 
     def _foreign(self, word: str, incoming: Incoming) -> str:
         """Return why a request is not the program's; empty for one that is."""
@@ -280,6 +295,8 @@ class _Answer:
         self._send = send
         self._word = word
         self.has_begun = False
+        self.is_open = False
+        """Whether it has begun and not ended."""
 
     async def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Begin; a `location` on this proxy, `/ROUTE/…`, is led by the word of this one."""
@@ -287,7 +304,7 @@ class _Answer:
             (name.encode("latin-1"), self._redirected(name, value).encode("latin-1"))
             for name, value in headers
         ]
-        self.has_begun = True
+        self.has_begun = self.is_open = True
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     def _redirected(self, name: str, value: str) -> str:
@@ -302,6 +319,7 @@ class _Answer:
 
     async def end(self) -> None:
         """End."""
+        self.is_open = False
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def refused(self, status: int, message: str) -> None:

@@ -67,6 +67,18 @@ class _Server(uvicorn.Server):
 class _Requests(H11Protocol):
     """Reads requests; what it cannot read never reaches the application, which is told."""
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # of TCP
+        """Tell the application of a connection."""
+        super().connection_made(transport)
+        assert isinstance(self.config.app, Application)
+        self.config.app.connections[self.client] = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the application that a connection has ended."""
+        assert isinstance(self.config.app, Application)
+        self.config.app.connections.pop(self.client, None)
+        super().connection_lost(exc)
+
     def send_400_response(self, msg: str) -> None:
         """Refuse a request."""
         assert isinstance(self.config.app, Application)
