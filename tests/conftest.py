@@ -79,7 +79,9 @@ for _name in ("fsync", "fdatasync"):  # macOS has one of them
 
 
 class _Hanging:
-    """Ends a process whose test hangs for ten minutes, with the stacks of all threads.
+    """Ends a process whose test hangs, with the stacks of all threads.
+
+    A test has ten minutes, and a long one an hour: some try thousands of programs.
 
     pytest's own `faulthandler_timeout` starts and ends a thread for each test: a seventh of the
     CPU time of a small one.  Here one is started at most every second.
@@ -88,12 +90,15 @@ class _Hanging:
     def __init__(self) -> None:
         self._stderr = os.dup(2)  # before pytest captures it
         self._next = 0.0
+        self._is_long = False
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self) -> None:
-        if time.monotonic() >= self._next:
-            faulthandler.dump_traceback_later(600, exit=True, file=self._stderr)
-            self._next = time.monotonic() + 1
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        is_long = item.get_closest_marker("long") is not None
+        if time.monotonic() >= self._next or is_long != self._is_long:
+            seconds = 3_600 if is_long else 600
+            faulthandler.dump_traceback_later(seconds, exit=True, file=self._stderr)
+            self._next, self._is_long = time.monotonic() + 1, is_long
 
     def pytest_exception_interact(self) -> None:
         self._next = 0.0  # pytest has just cancelled it
