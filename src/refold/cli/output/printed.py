@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from refold.engine.encoding.document import Document
-from refold.engine.errors import OutcomeMissing
+from refold.engine.errors import InvalidDefError, OutcomeMissing
 from refold.replay.difference.pointer_diff import Difference
 
 
@@ -132,22 +132,14 @@ class PrintedAgent(Document):
 
 
 @attrs.frozen(kw_only=True)
-class AgentProblem(Document):
-    """A file that defines none."""
-
-    id: str
-    path: str
-    reason: str
-
-
-@attrs.frozen(kw_only=True)
 class CheckedAgents(Document):
     """The agents of a folder: `refold run --dry-run`."""
 
     folder: str
     ok: bool
     agents: tuple[PrintedAgent, ...]
-    problems: tuple[AgentProblem, ...]
+    problems: tuple[InvalidDefError, ...]
+    """Files that define none, and why."""
 
 
 @attrs.frozen(kw_only=True)

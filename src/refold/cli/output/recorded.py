@@ -1,5 +1,6 @@
 """Reports a run that was recorded or continued: in lines, or as one document."""
 
+from pathlib import Path
 from typing import Any
 
 from refold.cli.output import output, words
@@ -54,6 +55,12 @@ def describe(recording: Recording, *, again: str) -> None:
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
     output.hint(f"head {recording.head}")
     output.hint(again if recording.questions else output.command("show", recording.log))
+
+
+def hint_recorded(log: Path, entries: int) -> None:
+    """Name the log that a command was recorded in, and what shows it."""
+    count = words.counted(entries, "entry", "entries")
+    output.hint(f"recorded in {output.shown_path(log)}: {count}; {output.command('show', log)}")
 
 
 def _describe_suspended(recording: Recording) -> None:

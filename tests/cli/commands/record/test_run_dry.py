@@ -43,7 +43,7 @@ def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> No
     assert "1 agent, 2 problems" in said.stdout
     validate(document, "agents")
     assert not document["ok"]
-    assert [problem["id"] for problem in document["problems"]] == ["mute", "odd"]
+    assert [problem["agent"] for problem in document["problems"]] == ["mute", "odd"]
     assert document["problems"][0]["path"].endswith("mute.md")
     assert [agent["id"] for agent in document["agents"]] == ["reviewer"]
 

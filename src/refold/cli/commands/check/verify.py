@@ -252,8 +252,6 @@ def command(
     for name, value in {"--heads HASH": kept.hash, "--salvage": out}.items():
         if value and is_many:
             raise click.UsageError(f"{name} needs exactly one LOG")
-    if out is not None and isinstance(logs[0], Path):
-        _refuse_without_entries(logs[0])
     if is_many:
         found = verified_below(logs, kept, trust)
     else:
@@ -287,20 +285,6 @@ def _one(
             if is_damaged and not is_salvaged and isinstance(given, Path):
                 _advise(log, given)
     return verified
-
-
-def _refuse_without_entries(given: Path) -> None:
-    """Refuse to salvage a log without a valid entry.
-
-    Raises:
-        LogDamaged: it is one.
-    """
-    from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - rarely
-
-    with opened_log(given) as log:
-        found = prefix_of(log.path)
-        if not found.entries and found.wrong is not None:
-            raise found.wrong.as_error()
 
 
 def _advise(log: OpenedLog, given: Path) -> None:

@@ -10,7 +10,14 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, continuing, opened_log
-from refold.cli.arguments.options import POSITIVE, argument, declared, json_option, option
+from refold.cli.arguments.options import (
+    POSITIVE,
+    argument,
+    declared,
+    json_option,
+    option,
+    with_options,
+)
 from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.inspect.show_entries import show_entries
@@ -28,6 +35,7 @@ from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import blobs_of, root_of
 from refold.engine.log.reader import read_entries, scan, whole_data
 from refold.engine.models.prices import Prices
+from refold.engine.values import Value
 from refold.replay.index.kept_folds import KeptFolds, LogFold, entries_at, fold_log, keeping
 from refold.replay.index.standing import STANDINGS
 from refold.replay.run.opened_run import OpenedRun
@@ -42,6 +50,35 @@ _WORDS: Final = {
     "foreign": "another run's",
     "damaged": "damaged: see `{}`",
 }
+
+
+@attrs.frozen(kw_only=True, field_transformer=with_options)
+class _Tree(Value):
+    """Which part of the tree is shown, and with what."""
+
+    details: bool = option("Add limits, tools, call keys and files to the tree.")
+    failed: bool = option("Show only runs that did not complete, with their parents.")
+    notable: bool = option(
+        "Show only completed runs that look suspicious, such as those that made no calls or whose "
+        "last call failed."
+    )
+    prices: bool = option(
+        "Compute costs that were not recorded, by the price table that is installed."
+    )
+
+    def part(self, node: RunNode) -> RunNode | None:
+        """Return the runs that are shown, below their parents; `None` if there are none."""
+        if not (self.failed or self.notable):
+            return node
+        parts = map(self.part, node.children)
+        found = tuple(each for each in parts if each is not None)
+        is_shown = (self.failed and node.status != COMPLETED) or (self.notable and node.notable)
+        return attrs.evolve(node, children=found) if found or is_shown else None
+
+    def print(self, node: RunNode) -> None:
+        """Print runs that are shown; of those that failed, the first is marked."""
+        first = _first_failed(node) if self.failed else None
+        print_tree(node, details=self.details, marked=(first, "  failed first"))
 
 
 @click.command("show")
@@ -67,21 +104,13 @@ def command(
     against: int | None = option("With --turn: compare with turn M instead.", "M"),
     at: int | None = option("Show the state after entry N; -1 is the last."),
     to: int | None = option("With --at: show what changed up to the state after this."),
-    details: bool = option("Add limits, tools, call keys and files to the tree."),
-    is_failed: bool = option("Show only runs that did not complete, with their parents."),
-    is_notable: bool = option(
-        "Show only completed runs that look suspicious, such as those that made no calls or whose "
-        "last call failed."
-    ),
     is_files: bool = option(
         "Show what each call of a recorded command changed in its folder, as a diff."
     ),
     is_effects: bool = option(
         "List the tool calls that a replay of a recorded command would execute."
     ),
-    is_priced: bool = option(
-        "Compute costs that were not recorded, by the price table that is installed.", "--prices"
-    ),
+    tree: _Tree,
 ) -> int:
     """Show the delegation tree of a run, and the status of each subagent.
 
@@ -106,23 +135,23 @@ def command(
     run, as standard error reports: refold verify LOG.
     """
     lists = (is_events, is_files, is_effects, *(each is not None for each in (entry, number, at)))
-    whole = details or is_failed or is_notable or is_priced
     refused = {
         "use only one of --events, --entry, --turn, --at, --files and --effects": sum(lists) > 1,
         "--agent and --against need --turn": number is None and (agent or against is not None),
         "-n and --follow need --events": not is_events and (count is not None or follow),
         "--follow cannot be used with --json": follow and output.is_json(),
         "--to needs --at": at is None and to is not None,
-        "--details, --failed, --notable and --prices need the whole tree": any(lists) and whole,
+        "--details, --failed, --notable and --prices need the whole tree": any(lists)
+        and tree != _Tree(),
         "--files prints diffs; for the recorded change, use --entry N --json": is_files
         and output.is_json(),
     }
     for why in (why for why, is_refused in refused.items() if is_refused):
         raise click.UsageError(why)
-    if (len(logs) > 1 or logs[0].is_dir()) and (is_failed or is_notable):
+    if (len(logs) > 1 or logs[0].is_dir()) and (tree.failed or tree.notable):
         if output.is_json():
             raise click.UsageError("--json shows one run")
-        return _parts(logs, failed=is_failed, notable=is_notable)
+        return _parts(logs, tree)
     if len(logs) > 1:
         raise click.UsageError("to show several runs, add --failed or --notable")
     log = one_run(logs[0])
@@ -151,13 +180,11 @@ def command(
         elif is_files:
             _changes(opened.path)
         else:
-            prices = Prices() if is_priced else None
-            part = {"failed": is_failed, "notable": is_notable}
-            return _tree(opened, prices, kept, details=details, **part)
+            return _show_tree(opened, kept, tree)
     return FINE
 
 
-def _parts(logs: Iterable[Path], *, failed: bool, notable: bool) -> int:
+def _parts(logs: Iterable[Path], part: _Tree) -> int:
     """Show the failed or notable part of each run; a damaged run is a line."""
     code, count = FINE, 0
     for run in runs_of(logs):
@@ -170,12 +197,11 @@ def _parts(logs: Iterable[Path], *, failed: bool, notable: bool) -> int:
         for gap in gaps:
             code = DAMAGED
             output.line(("damaged", "red"), f"  {run.log}: {gap}")
-        shown = tree and _part(tree, failed=failed, notable=notable)
-        if shown:
+        if shown := tree and part.part(tree):
             count += 1
             output.line((run.log, "bold"))
-            print_tree(shown, marked=(_first_failed(shown) if failed else None, "  failed first"))
-    what = "failed" if failed else "notable"
+            part.print(shown)
+    what = "failed" if part.failed else "notable"
     output.line((f"{words.counted(count, 'run')} with a {what} part", "dim"))
     return code
 
@@ -218,16 +244,9 @@ def _changes(log: Path) -> None:
             output.line((line, _DIFF_STYLES.get(line[:1], "")))
 
 
-def _tree(
-    log: OpenedLog,
-    prices: Prices | None,
-    kept: KeptFolds,
-    *,
-    details: bool,
-    failed: bool,
-    notable: bool,
-) -> int:
+def _show_tree(log: OpenedLog, kept: KeptFolds, part: _Tree) -> int:
     """Show the delegation tree; report missing logs, and return the exit code."""
+    prices = Prices() if part.prices else None
     tree = OpenedRun(log.path, prices=prices).tree
     known = {path: fold.marked() for path, fold in kept.folds.items() if isinstance(fold, Reading)}
     blobs = blob_gaps(log.path, known)
@@ -235,7 +254,7 @@ def _tree(
         kept.skipped.clear()
         with keeping(None):
             tree = OpenedRun(log.path, prices=prices).tree
-    shown = _part(tree, failed=failed, notable=notable) if failed or notable else tree
+    shown = part.part(tree)
     if output.is_json():
         document = (shown or attrs.evolve(tree, children=())).as_json()
         whole: dict[str, Any] = {"totals": totals(tree), "tree_digest": _digest(log, tree)}
@@ -246,8 +265,7 @@ def _tree(
         output.document(log.named(document, "children") | whole)
     else:
         if shown is not None:
-            first = _first_failed(shown) if failed else None
-            print_tree(shown, details=details, marked=(first, "  failed first"))
+            part.print(shown)
         _print_totals(tree)
         if prices is not None:
             answers = words.counted(prices.answers, "answer")
@@ -259,7 +277,7 @@ def _tree(
         elif _lacks_cost(tree):
             line = output.command("show", log.given, "--prices")
             output.hint(f"no cost was recorded; to compute it now: {line}")
-        if details and (digest := _digest(log, tree)):
+        if part.details and (digest := _digest(log, tree)):
             output.line((f"digest {digest}", "dim"))
         _print_open_ends(log, tree)
     gaps = gaps_of(log, tree, blobs)
@@ -313,14 +331,6 @@ def _print_open_ends(log: OpenedLog, tree: RunNode) -> None:
         is_here, root = log.path == log.given, root_of(log.path)
         again = next_line("resume", root, Given()) if is_here else ""
         describe_ends(open_ends(log.path), again)
-
-
-def _part(node: RunNode, *, failed: bool, notable: bool) -> RunNode | None:
-    """Return the failed or notable runs, below their parents; `None` if there are none."""
-    parts = (_part(child, failed=failed, notable=notable) for child in node.children)
-    found = tuple(each for each in parts if each is not None)
-    is_shown = (failed and node.status != COMPLETED) or (notable and node.notable)
-    return attrs.evolve(node, children=found) if found or is_shown else None
 
 
 def _first_failed(tree: RunNode) -> RunNode | None:

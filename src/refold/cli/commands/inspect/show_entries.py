@@ -4,14 +4,12 @@ Of a long log, only the end is read for the last entries. Rules: CONTRACT.md §1
 """
 
 import functools
-import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from refold.cli.arguments.logs import (
     OpenedLog,
@@ -23,14 +21,13 @@ from refold.cli.arguments.logs import (
 from refold.cli.output import output
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.engine.encoding.canonical import loads
-from refold.engine.log.damage import ChainEnd, judge, seq_of
-from refold.engine.log.line import LINE_MAX, TRAILER, stored_hash, trailer
-from refold.engine.log.reader import Entry, entry_of, open_log, read_entries, scan
+from refold.engine.log.damage import ChainEnd, seq_of
+from refold.engine.log.reader import Entry, last_line, read_entries, scan
+from refold.replay.index.kept_folds import entries_at
 
 _POLL_SECONDS: Final = 0.2
-_STEP: Final = 64 * 1024
-_END_MAX: Final = 64 * 1024 * 1024
-"""Bytes of a log's end that are read for its last entries; for more, it is read from its first."""
+_LEAST: Final = 256 * 1024
+"""Bytes of a log from which on only its end is read for its last entries."""
 
 
 def show_entries(log: OpenedLog, count: int | None, *, follow: bool) -> None:
@@ -54,27 +51,13 @@ def _read_from_end(path: Path, count: int) -> list[Entry]:
 
     None if a whole read shows more: for a short log, and one with a torn or damaged end.
     """
-    with open_log(path) as file:
-        start = end = file.seek(0, os.SEEK_END)
-        block = b""
-        while start and end - start < _END_MAX and block.count(b"\n") <= count + 1:
-            size = min(start, max(_STEP, len(block)))
-            start = file.seek(start - size)
-            block = file.read(size) + block
-    lines = BytesIO(block).readlines()[-count - 1 :]
-    if not start or len(lines) <= count or len(lines) > block.count(b"\n"):
+    size = path.stat().st_size if path.is_file() else 0
+    last = seq_of(last_line(path)) if size >= _LEAST else None
+    if last is None or 2 * count > last:
         return []
-    before, *last = lines
-    seq, offset = seq_of(last[0]), end - sum(map(len, last))
-    found = []
-    for at, line in enumerate(last):
-        previous = stored_hash(before)
-        is_next = previous and line.endswith(trailer(previous, line[:-TRAILER]))
-        if seq is None or seq_of(line) != seq + at or not is_next:
-            return []
-        found.append(entry_of(line, str(path), seq + at, offset))
-        before, offset = line, offset + len(line)
-    return found
+    found = [*entries_at(path, range(last + 1 - count, last + 1), size)]
+    ends = [each.offset + len(each.line) for each in found[-1:]]
+    return found if len(found) == count and ends == [size] else []
 
 
 def _tell_entries(
@@ -112,42 +95,24 @@ def _print_torn(log: OpenedLog) -> None:
 
 
 def _follow(path: Path, last: Entry, tell: Callable[[Entry], None]) -> None:
-    """Print entries as they are written, each verified; a log does not signal its growth."""
-    end, head = last.offset + len(last.line), last.hash.encode()
-    place = ChainEnd(str(path), last.seq + 1, end, head)
-    with open_log(path) as file:
-        while output.is_read():
-            line = _whole_line(file, place)
-            if line:
-                entry = _verified(file, line, place)
-                tell(entry)
-                if entry.kind == "run.finished":
-                    return
-                end, head = place.offset + len(line), entry.hash.encode()
-                place = ChainEnd(str(path), place.seq + 1, end, head)
-            elif os.fstat(file.fileno()).st_nlink == 0:
-                return  # removed: nobody writes it any more
-            else:
-                time.sleep(_POLL_SECONDS)
-
-
-def _whole_line(file: BinaryIO, place: ChainEnd) -> bytes:
-    """Return the line at `place`; empty while it is not whole, or was taken off as a torn tail.
+    """Print entries as they are written, each verified; a log does not signal its growth.
 
     Raises:
-        LogDamaged: the log ends before it, although it had entries.
+        LogDamaged: one does not verify, or the log ends before one that it had.
     """
-    size = os.fstat(file.fileno()).st_size
-    if size < place.offset:
-        found = f"{size} bytes: it was truncated in the meantime"
-        raise place.damage("log cut short", f"{place.offset} bytes", found).as_error()
-    file.seek(place.offset)
-    line = file.readline(LINE_MAX + 1)
-    return line if line.endswith(b"\n") or len(line) > LINE_MAX else b""
-
-
-def _verified(file: BinaryIO, line: bytes, place: ChainEnd) -> Entry:
-    is_next = line.startswith(b'{"seq":%d,' % place.seq)
-    if not is_next or not line.endswith(trailer(place.previous, line[:-TRAILER])):
-        raise judge(file, place).as_error()
-    return entry_of(line, place.path, place.seq, place.offset)
+    file = path.stat().st_ino
+    while last.kind != "run.finished" and output.is_read():
+        found = path.stat() if path.exists() else None
+        if found is None or found.st_ino != file:
+            return  # removed: nobody writes it any more
+        start = ChainEnd(str(path), last.seq + 1, last.offset + len(last.line), last.hash.encode())
+        if found.st_size < start.offset:
+            size = f"{found.st_size} bytes: it was truncated in the meantime"
+            raise start.damage("log cut short", f"{start.offset} bytes", size).as_error()
+        new: Entry | None = None
+        for new in read_entries(path, torn_ok=True, start=start):
+            tell(new)
+        if new is None:
+            time.sleep(_POLL_SECONDS)
+        else:
+            last = new

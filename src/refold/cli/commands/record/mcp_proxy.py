@@ -16,6 +16,7 @@ from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.options import PORT, declared, log_option, option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.recorded import hint_recorded
 
 
 def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> str:
@@ -85,9 +86,7 @@ def command(
     if passed.report is not None:
         return _report(passed.report)
     if passed.log is not None:
-        entries = words.counted(passed.entries, "entry", "entries")
-        shown, line = output.shown_path(passed.log), output.command("show", passed.log)
-        output.hint(f"recorded in {shown}: {entries}; {line}")
+        hint_recorded(passed.log, passed.entries)
     code: int = passed.exit_code
     return code
 

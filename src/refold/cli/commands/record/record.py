@@ -19,7 +19,8 @@ from refold.cli.arguments.options import (
     log_option,
     option,
 )
-from refold.cli.output import output, words
+from refold.cli.output import output
+from refold.cli.output.recorded import hint_recorded
 
 
 def _print_variables(variables: Mapping[str, str]) -> None:
@@ -97,9 +98,7 @@ def command(
         given["listening"] = sessions().Listening(_print_variables, listen)
     recorded = sessions().record_command(command, **given)
     sys.stdout.flush()
-    entries = words.counted(recorded.entries, "entry", "entries")
-    shown, line = output.shown_path(recorded.log), output.command("show", recorded.log)
-    output.hint(f"recorded in {shown}: {entries}; {line}")
+    hint_recorded(recorded.log, recorded.entries)
     if recorded.folder:
         output.hint(f"folder: {recorded.folder}")
     if recorded.profile:

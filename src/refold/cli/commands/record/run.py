@@ -19,7 +19,7 @@ from refold.cli.arguments.options import (
 from refold.cli.arguments.running import AgentOptions, known_tools
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
-from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
+from refold.cli.output.printed import CheckedAgents, PrintedAgent
 from refold.cli.output.recorded import answer
 from refold.engine.errors import InvalidDefError
 from refold.engine.runners.recording import record
@@ -137,12 +137,8 @@ def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
         )
         for agent in found
     )
-    told = tuple(
-        AgentProblem(id=error.agent, path=output.shown_path(error.path), reason=error.reason)
-        for error in problems
-    )
-    ok = bool(agents) and not told
-    return CheckedAgents(folder=output.shown_path(place), ok=ok, agents=agents, problems=told)
+    ok, shown = bool(agents) and not problems, output.shown_path(place)
+    return CheckedAgents(folder=shown, ok=ok, agents=agents, problems=tuple(problems))
 
 
 def _its_own(
@@ -163,8 +159,8 @@ def _describe(found: CheckedAgents) -> None:
     for agent in found.agents:
         output.line((agent.id, "green"), f"  {agent.description}")
     for problem in found.problems:
-        output.line((problem.id, "bold red"), f"  {problem.reason}")
-        output.line((f"  {problem.path}", "dim"))
+        output.line((problem.agent, "bold red"), f"  {problem.reason}")
+        output.line((f"  {output.shown_path(problem.path)}", "dim"))
     if not found.agents and not found.problems:
         output.line(f"no agents in {found.folder}: expected NAME/AGENT.md or NAME.md")
         return
