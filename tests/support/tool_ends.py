@@ -82,7 +82,7 @@ def _said(request: ModelRequest) -> Reply:
                 "usage": {"input_tokens": 30, "output_tokens": 10},
             }
         case "time" if place:
-            time.sleep(3)
+            time.sleep(6)
             return "Too late."
         case "time":
             call = {"name": "look", "arguments": {"page": 1}}
@@ -151,8 +151,12 @@ def recorded(
     runner: str = "in-process",
     parameters: dict[str, Any] | None = None,
     own: dict[str, Any] | None = None,
+    more: dict[str, Any] | None = None,
 ) -> refold.Recording:
-    """Record an agent whose model calls the tool `name` so that it ends as `end` says."""
+    """Record an agent whose model calls the tool `name` so that it ends as `end` says.
+
+    `more` are limits in place of the end's.
+    """
     calls = [f"{name} {end}"]
     if name == "spawn" and end not in ("depth", "arguments"):
         calls.append("spawn_await *")
@@ -163,7 +167,7 @@ def recorded(
         tools=tools(parameters=own),
         model=EndsModel(),
         runner=runner,
-        limits=refold.Limits(**LIMITS[end]),
+        limits=refold.Limits(**{**LIMITS[end], **(more or {})}),
         session=session(),
         seed=1,
     )

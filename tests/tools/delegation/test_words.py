@@ -55,8 +55,9 @@ def test_what_a_model_is_told(
 )
 def test_models_read_the_same_on_both_runners(name: str, end: str, tmp_path: Path) -> None:
     """§10.4.4: the caller's and the child's messages and tools, but for durations."""
+    more = {"join_seconds": 5} if end == "time" else {}  # a process takes a while to begin
     here, there = (
-        [*read_by_models(recorded(name, end, tmp_path / f"{runner}.jsonl", runner).log)]
+        [*read_by_models(recorded(name, end, tmp_path / f"{runner}.jsonl", runner, more=more).log)]
         for runner in ("in-process", "subprocess")
     )
 
