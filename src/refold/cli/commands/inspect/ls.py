@@ -262,7 +262,7 @@ def _cells(run: ListedRun, folder: Path, sort: str) -> list[str]:
 
 
 def _what(run: ListedRun) -> list[output.Part]:
-    """Return what a run is about, then how it went, then its sizes."""
+    """Return where a run is from and what it is about, then how it went, then its sizes."""
     _, colon, question = run.standing.partition(": ")
     facts = [
         words.counted(run.entries, "entry", "entries"),
@@ -272,12 +272,12 @@ def _what(run: ListedRun) -> list[output.Part]:
         words.size(run.bytes),
     ]
     return [
+        f"forked at entry {run.forked['at']}  " if run.forked else "",
         (run.title or run.log, "bold"),
         (f"  {question}" if colon else "", "yellow"),
         (f"  {run.error}" if run.error else "", "red"),
         (f"  {run.failed_children} failed" if run.failed_children else "", "red"),
         (f"  {run.refused} refused by default limits" if run.refused else "", "yellow"),
-        f"  forked at entry {run.forked['at']}" if run.forked else "",
         "".join(f"  {name}={value}" for name, value in run.labels.items()),
         (f"  {' · '.join(filter(None, facts))}", "dim"),
     ]
