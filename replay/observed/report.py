@@ -17,12 +17,12 @@ from refold.engine.observed.binding import Bindings
 from refold.engine.observed.file_names import pattern_of
 from refold.engine.observed.profile import EXACT
 from refold.engine.workspace.paths import names_of
-from refold.replay.difference.causes import cause_texts
+from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.difference.pointer_diff import Difference, counted, differences, few
 from refold.replay.difference.text_diff import text_changes
 from refold.replay.explain.divergence import Divergence, DivergenceReport
-from refold.replay.index.guarantee import GUARANTEE, MATCHED
+from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.changes import item_of, may_use_network
 from refold.replay.observed.explaining import ANSWERED, all_divergences, repeats_refusal
 from refold.replay.observed.ignoring import places_of
@@ -32,7 +32,7 @@ from refold.replay.observed.reads import notes_on
 from refold.replay.observed.record import OUTPUT, ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import place_of
 
-__all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
+__all__ = ["ObservedReport", "ended_otherwise", "joined", "report_of"]
 
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
@@ -134,14 +134,30 @@ class ObservedReport(DivergenceReport):
         live = f"; requests sent by the proxy: {self.live}" if self.live else ""
         return f"{said}: {served}, in {talks}{live}"
 
+    def lines(self, *, every: bool = True) -> Iterator[str]:
+        """Yield it for people: what differs, by cause; the verdict; and what was not compared."""
+        is_fine = self.identical and not self.is_nothing
+        verdict = f"{self.headline}; guarantee: {MATCHED}"
+        if self.is_nothing:
+            yield verdict
+        if not is_fine:
+            texts = cause_texts(self.causes, None if every else CAUSES_SHOWN)
+            yield from "\n".join(texts).removeprefix("\n").split("\n")
+            yield from [ALL_HINT] * (len(self.causes) > CAUSES_SHOWN and not every)
+            yield ""
+        if not self.is_nothing:
+            yield verdict
+        yield from filter(None, [self.files, self.profile and f"profile: {self.profile}"])
+        yield from self.ignored_lines()
+        for name, values in self.rules.items():
+            yield f"not compared ({name}): {', '.join(map(str, values))}"
+        yield from [f"not kept: --copy keep:{self.unkept}"] * bool(self.unkept)
+        for note in self.notes:
+            if not (is_fine and note.startswith(BARE)):
+                yield f"note: {note}"
+
     def __str__(self) -> str:
-        lines = [*filter(None, [self.files]), self.headline]
-        lines += cause_texts(self.causes, None)
-        lines += ["", *self.ignored_lines()] if self.ignored_count else []
-        lines += [f"profile: {self.profile}"] if self.profile else []
-        lines += [f"not kept: --copy keep:{self.unkept}"] if self.unkept else []
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
+        return "\n".join(self.lines())
 
 
 @attrs.frozen(kw_only=True)

@@ -50,22 +50,6 @@ def test_without_a_command_it_says_what_there_is(invoke: Invoke) -> None:
     assert max(map(len, page)) <= 80
 
 
-@for_each("name", COMMANDS)
-def test_help_of_a_command_is_its_page(name: str, invoke: Invoke) -> None:
-    assert invoke("help", name).stdout == invoke(name, "--help").stdout
-
-
-def test_help_alone_is_the_first_page(invoke: Invoke) -> None:
-    assert invoke("help").stdout == invoke("--help").stdout
-
-
-def test_help_of_what_is_no_command_names_the_nearest(invoke: Invoke) -> None:
-    said = invoke("help", "verfy")
-
-    assert said.exit_code == 2
-    assert "did you mean verify?" in said.stderr
-
-
 def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invoke) -> None:
     said = invoke("verfy", "x.jsonl")
 

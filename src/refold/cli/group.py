@@ -86,8 +86,6 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, imported now."""
         del ctx
-        if cmd_name == "help":
-            return _help
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in READING:
@@ -105,7 +103,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name the nearest."""
-        if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             import difflib  # noqa: PLC0415 - most commands are known
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.7)
@@ -162,22 +160,6 @@ def _keep_lines(command: click.Command) -> None:
         blocks = text[title.start() :].split("\n\n")
         command.help = text[: title.start()].rstrip()
         command.epilog = "\n\n".join(f"{_AS_WRITTEN}{block}" for block in blocks)
-
-
-@click.command("help", add_help_option=False)
-@click.argument("names", metavar="[COMMAND]...", nargs=-1)
-@click.pass_context
-def _help(context: click.Context, names: tuple[str, ...]) -> None:
-    """Show the page of a command: `refold help show`."""
-    page = context.parent
-    assert page is not None, "a command of the group"
-    for name in names:
-        if not isinstance(page.command, click.Group):
-            raise click.UsageError(f"{page.command_path} does not have subcommands", page)
-        found, command, _ = page.command.resolve_command(page, [name])
-        assert command is not None, "else a usage error"
-        page = click.Context(command, info_name=found, parent=page, **refold.context_settings)
-    click.echo(page.get_help())
 
 
 @click.group(

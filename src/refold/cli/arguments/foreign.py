@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
-from click.core import ParameterSource
 
-from refold.cli.arguments.options import limit_option, option, with_options
+from refold.cli.arguments.options import given_options, limit_option, option, with_options
 from refold.engine.errors import ExtraMissing
 
 if TYPE_CHECKING:
@@ -67,15 +66,9 @@ class WithCommand(click.Command):
             (OfPrograms, "has no effect with -- COMMAND") if at < len(args)
             else (OfCommands, "needs -- COMMAND")
         )  # fmt: skip
-        for param in self.params:
-            if isinstance(param, refused) and is_given(ctx, param.name):
-                raise click.UsageError(f"{param.opts[0]} {why}", ctx)
+        for name in given_options(ctx, refused):
+            raise click.UsageError(f"{name} {why}", ctx)
         return rest
-
-
-def is_given(ctx: click.Context, name: str | None) -> bool:
-    """Return whether the command line has the option with this parameter."""
-    return ctx.get_parameter_source(name or "") is ParameterSource.COMMANDLINE
 
 
 def command_given() -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from refold.cli.output import output
 from refold.engine.log.names import begins_at_home
@@ -157,6 +158,19 @@ def declared(command: Command) -> Command:
     for add in reversed(added):
         made = add(made)
     return made
+
+
+def given_options(
+    context: click.Context | None = None, kind: type[click.Option] = click.Option
+) -> list[str]:
+    """Return the names of options of a kind that the command line has, `--json` apart."""
+    context = context or click.get_current_context()
+    return [
+        each.opts[0]
+        for each in context.command.params
+        if isinstance(each, kind) and each.expose_value
+        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+    ]  # fmt: skip
 
 
 json_option: Final[Decorator] = click.option(

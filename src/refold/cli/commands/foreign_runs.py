@@ -23,13 +23,12 @@ from refold.engine.log.reader import read_entries
 from refold.page.output_files import OutputFile
 from refold.replay.compare.diff import diff
 from refold.replay.compare.log_diff import FORK_LINES
-from refold.replay.difference.causes import ALL_HINT, CAUSES_SHOWN, cause_texts
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite, junit_xml
-from refold.replay.index.guarantee import MATCHED, is_observed
+from refold.replay.index.guarantee import is_observed
 from refold.replay.observed.effects import NO_EFFECTS, effects_of
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import BARE, ObservedReport
+from refold.replay.observed.report import ObservedReport
 
 _SHOWN: Final = 8
 """Names of program files that are shown."""
@@ -64,9 +63,14 @@ def replay_foreign(
         failure = (report.headline, str(report)) if code else None
         case = JUnitCase(name=shown, seconds=time.monotonic() - started, failure=failure)
         junit.write(junit_xml([JUnitSuite(name="refold replay", cases=[case])]))
-    is_all = is_all or report.answered_otherwise > 0
-    document = {**report.as_json(), "log": shown}
-    return output.answer(document, lambda: _describe(report, is_all=is_all), code)
+    lines = report.lines(every=is_all or report.answered_otherwise > 0)
+    style = "bold red" if report.is_nothing or not report.identical else "green"
+
+    def describe() -> None:  # on standard error: standard output is the command's
+        with output.stdout_kept():
+            output.report(lines, style)
+
+    return output.answer({**report.as_json(), "log": shown}, describe, code)
 
 
 def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
@@ -262,39 +266,6 @@ def _write() -> Callable[[bytes], None] | None:
         sys.stderr.buffer.flush()
 
     return to_stderr if output.is_json() else None
-
-
-def _describe(report: ObservedReport, *, is_all: bool) -> None:
-    """Report on standard error, which begins with what differs: standard output is the command's.
-
-    If all is well, it has the verdict, whose files they were, and where it ran; and a line for each
-    thing that was not compared.
-    """
-    said, colon, counts = f"{report.headline}; guarantee: {MATCHED}".partition(":")
-    is_fine = report.identical and not report.is_nothing
-    if report.is_nothing:
-        output.note((said, "bold red"), colon + counts)
-    if not is_fine:
-        texts = cause_texts(report.causes, None if is_all else CAUSES_SHOWN)
-        output.note_lines("\n".join(texts).removeprefix("\n"))
-        if len(report.causes) > CAUSES_SHOWN and not is_all:
-            output.note((ALL_HINT, "dim"))
-        output.note()
-    if not report.is_nothing:
-        output.note((said, "green" if is_fine else "bold red"), colon + counts)
-    if report.files:
-        output.note(report.files)
-    if report.profile:
-        output.note((f"profile: {report.profile}", "dim"))
-    for line in report.ignored_lines():
-        output.note((line, "yellow"))
-    for name, values in report.rules.items():
-        output.note((f"not compared ({name}): {', '.join(values)}", "yellow"))
-    if report.unkept:
-        output.note((f"not kept: --copy keep:{report.unkept}", "bold red"))
-    for note in report.notes:
-        if not (is_fine and note.startswith(BARE)):
-            output.note((note if is_fine else f"note: {note}", "yellow"))
 
 
 _CHARS = 120

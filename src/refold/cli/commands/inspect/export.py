@@ -26,11 +26,11 @@ from refold.engine.values import Value
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputFile, OutputFolder, OutputKind
 from refold.replay.audit.verify import START_MISSING, verify
+from refold.replay.run.run_node import below
 
 if TYPE_CHECKING:
     from refold.exports.spans import Spans
     from refold.page.document import Page
-    from refold.replay.run.run_node import RunNode
 
 _GAP: Final = "a log or a large text of this run is missing or damaged: see"
 _LARGE: Final = 100 * 1024 * 1024
@@ -346,25 +346,36 @@ def _of_spans(count: int, left: Mapping[str, int], lost: int = 0, **made: Any) -
 
 
 def _spans(spans: "Spans", log: Path, how: _How, file: OutputFile | None) -> _Made:
-    """Write or send the spans of a run.
+    """Write, print or send the spans of a run.
 
     Raises:
         ExtraMissing: the packages of the format are needed, and are not installed.
     """
-    try:
-        lost, why = _put(spans, how, file)
-    except ModuleNotFoundError as error:
-        # The first that is imported belongs to the exporter, and its name says nothing: `google`.
-        is_otlp = how.to == "otlp"
-        extra = ("opentelemetry", "otel") if is_otlp else (error.name or how.to, how.to)
-        raise ExtraMissing(*extra) from None
-    made = how.endpoint or ("-" if file is None else output.shown_path(file.path))
-    if lost:
+    sent: Any = None
+    written: Iterable[bytes] = ()
+    if how.to == "atif":
+        from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
+
+        written = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
+    else:
+        try:
+            from refold.exports import otlp  # noqa: PLC0415 - an extra
+
+            sent = otlp.send(spans, how.endpoint) if how.endpoint else None
+            written = () if sent else otlp.lines(spans)
+        except ModuleNotFoundError:  # of the exporter, and its name says nothing: `google`
+            raise ExtraMissing("opentelemetry", "otel") from None
+    if file is not None:
+        file.write(written)
+    for line in written if file is None else ():
+        click.echo(line, nl=False)
+    if lost := sent.lost if sent else 0:
         output.complain(
             f"{how.endpoint} did not accept {lost:,} of {spans.made:,} spans"
-            f"{why and f' ({output.safe(why)})'}: check that a collector "
+            f"{sent and sent.why and f' ({output.safe(sent.why)})'}: check that a collector "
             "listens at exactly this URL, and run the export again"
         )
+    made = how.endpoint or ("-" if file is None else output.shown_path(file.path))
     text, gaps = f"{spans.made - lost:,} spans", _gaps_of(spans, log)
     return _of_spans(spans.made, spans.left_out, lost, exported=made, gaps=gaps, text=text)
 
@@ -373,43 +384,11 @@ def _gaps_of(spans: "Spans", log: Path) -> list[str]:
     """Return that a run has something that could not be read; empty if not."""
     from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
 
-    states = dict(_states(spans.tree))
+    states = {Path(each.log or each.scope).name: each.log_state for each in below(spans.tree)}
     for name in (name for name, state in states.items() if state == "torn"):
         output.hint(f"{name}: {TORN_TAIL}")
     is_read = not spans.left_out.get(UNREAD) and {*states.values()} <= {"read", "none", "torn"}
     return [] if is_read else [f"{output.shown_path(log)}: {_GAP} {output.command('verify', log)}"]
-
-
-def _put(spans: "Spans", how: _How, file: OutputFile | None) -> tuple[int, str]:
-    """Write, print or send spans; return how many a collector did not take, and why if it said it.
-
-    Raises:
-        ModuleNotFoundError: the packages of the format are not installed.
-    """
-    if how.to == "atif":
-        from refold.exports.atif import trajectory  # noqa: PLC0415 - not for other forms
-
-        written: Iterable[bytes] = [json.dumps(trajectory(spans), ensure_ascii=False).encode()]
-    else:
-        from refold.exports import otlp  # noqa: PLC0415 - an extra
-
-        if how.endpoint:
-            sent = otlp.send(spans, how.endpoint)
-            return sent.lost, sent.why
-        written = otlp.lines(spans)
-    if file is not None:
-        file.write(written)
-    else:
-        for line in written:
-            click.echo(line, nl=False)
-    return 0, ""
-
-
-def _states(node: "RunNode") -> Iterator[tuple[str, str]]:
-    """Yield the name and state of each log."""
-    yield Path(node.log or node.scope).name, node.log_state
-    for child in node.children:
-        yield from _states(child)
 
 
 def _print_cost(times: int, *logs: Path, large: bool) -> None:

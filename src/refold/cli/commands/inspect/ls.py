@@ -9,7 +9,14 @@ from typing import Final, get_args
 import click
 
 from refold.cli.arguments.logs import opened_log
-from refold.cli.arguments.options import POSITIVE, argument, declared, json_option, option
+from refold.cli.arguments.options import (
+    POSITIVE,
+    argument,
+    declared,
+    given_options,
+    json_option,
+    option,
+)
 from refold.cli.arguments.run_list import moment, orphans, runs_of
 from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER, short_name
 from refold.cli.output import output, words
@@ -37,7 +44,6 @@ _SORTS: Final[dict[str, Callable[[ListedRun], int]]] = {
     "cost": _cost, "tokens": _tokens, "time": lambda run: run.duration_ms or 0,
 }  # fmt: skip
 _SHOWN: Final = 3
-_UNSET: Final = (False, "", ())
 _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
@@ -90,8 +96,7 @@ def command(
     missing or damaged, as standard error reports, and is not in its row's sums.
     """
     if any(isinstance(each, StoredRun) for each in places):
-        asked = (is_tree, status, since, text, is_notable, last, sort, other)
-        return _stored(places, is_filtered=any(each not in (None, *_UNSET) for each in asked))
+        return _stored(places)
     paths, advice = _places(places)
     if other is not None or is_notable:  # a log is listed, searched or compared, and read once
         click.get_current_context().with_resource(holding())
@@ -160,10 +165,10 @@ def _advice_below(paths: Iterable[Path]) -> str:
     return f"`{output.command('ls', log.parent)}` lists those below" if log else ""
 
 
-def _stored(places: Sequence[Path | StoredRun], *, is_filtered: bool) -> int:
+def _stored(places: Sequence[Path | StoredRun]) -> int:
     """List the runs of a store, by name."""
     (folder, *rest) = places
-    if is_filtered or rest or not isinstance(folder, StoredRun):
+    if given_options() or rest or not isinstance(folder, StoredRun):
         raise click.UsageError("a store lists runs only by name; `refold pull` copies them")
     from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
     from refold.store.pull import stored  # noqa: PLC0415 - the same

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
-from click.core import ParameterSource
 
 from refold.cli.arguments.logs import opened_log
-from refold.cli.arguments.options import argument, declared, option
+from refold.cli.arguments.options import argument, declared, given_options, option
 from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER
 from refold.cli.arguments.running import AgentOptions
 from refold.cli.output import output
@@ -97,10 +96,8 @@ def command(
     """
     if kinds:
         return _delegating(folder, kinds, program, agents)
-    context = click.get_current_context()
-    for parameter in context.command.params[2:]:
-        if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"{parameter.opts[0]} is for subagents: add --delegate")
+    for name in given_options():
+        raise click.UsageError(f"{name} is for subagents: add --delegate")
     if isinstance(folder, StoredRun) and not folder.name:
         ObjectStore(folder.url)  # a wrong URL fails here, and not in an agent's first call
     elif isinstance(folder, StoredRun) or not folder.is_dir():

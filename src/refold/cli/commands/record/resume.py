@@ -46,14 +46,7 @@ from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
 from refold.cli.output.recorded import answer
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import (
-    Diverged,
-    InDoubt,
-    LogError,
-    LogSealed,
-    ToolNeeded,
-    UsageError,
-)
+from refold.engine.errors import Diverged, InDoubt, LogError, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.reader import read_entries, scan

@@ -17,11 +17,18 @@ from refold.cli.arguments.foreign import (
     WithCommand,
     command_given,
     command_option,
-    is_given,
     program_option,
 )
 from refold.cli.arguments.hints import Given
-from refold.cli.arguments.options import POSITIVE, argument, chosen, declared, json_option, option
+from refold.cli.arguments.options import (
+    POSITIVE,
+    argument,
+    chosen,
+    declared,
+    given_options,
+    json_option,
+    option,
+)
 from refold.cli.arguments.rehearsals import rehearsed
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
@@ -29,7 +36,7 @@ from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.replay.what_if.explore import ORDERS
 from refold.replay.what_if.order_report import ExploreReport
 
-_OF_ORDERS: Final = ("orders", "timers", "is_all")
+_OF_ORDERS: Final = ("--orders", "--timers", "--all")
 
 
 @click.command("explore", cls=WithCommand)
@@ -100,13 +107,9 @@ def command(
 
         way: dict[str, Any] = {"fault": fault, "only": only, "copying": foreign.copying()}
         return sensitivity_foreign(log, again, is_sure=is_sure, **way, **foreign.passed())
-    context = click.get_current_context()
     if are_results:
-        for name in _OF_ORDERS:
-            if is_given(context, name):
-                option = f"--{name.removeprefix('is_')}"
-                raise click.UsageError(f"{option} is for orders: omit it with --results")
-
+        for name in (each for each in given_options() if each in _OF_ORDERS):
+            raise click.UsageError(f"{name} is for orders: omit it with --results")
         return explore_results(log, given, only=only)
     if only:
         raise click.UsageError("--only needs --results")
