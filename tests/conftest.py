@@ -26,6 +26,7 @@ for _finder in sys.meta_path:
     getattr(_finder, "_must_rewrite", set()).difference_update(("anyio", "hypothesis", "refold"))
 
 from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis.internal import charmap  # noqa: E402
 from hypothesis.internal.conjecture import providers  # noqa: E402
 
 from tests.support.clusters import ray_cluster  # noqa: E402
@@ -118,9 +119,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config) -> None:
-    """Give each worker whole files: what the tests of a file share is made once, not by each."""
+    """Give each worker whole files: what the tests of a file share is made once, not by each.
+
+    While they collect, hypothesis encodes all characters, as it does once in a new clone: each
+    worker would do it, two seconds long.
+    """
     if config.option.dist == "load":
         config.option.dist = "loadfile"
+    charmap.intervals_from_codec("utf-8")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -9,6 +9,7 @@ answers are independent.
 import ast
 import difflib
 import importlib.util
+import itertools
 import json
 import random
 import re
@@ -171,17 +172,18 @@ def tree_of(base: Base) -> ast.Module:
     return marked(ast.Module(functions, []))
 
 
-def mutants() -> Iterator[Mutant]:
-    """Yield every edit of every base, the same on every machine."""
-    for base in BASES:
-        tree = tree_of(base)
-        original = ast.unparse(tree)
-        for operator in OPERATORS:
-            trees = _spread(list(operator.edits(tree)))
-            sources = dict.fromkeys(ast.unparse(edited) for edited in trees)
-            sources.pop(original, None)
-            for number, source in enumerate(sources, 1):
-                yield Mutant(base, operator, number, source)
+def mutants(each: int = 1) -> Iterator[Mutant]:
+    """Yield every edit of every base, the same on every machine, or one of `each` of these pairs.
+
+    To make all edits takes two seconds.
+    """
+    pairs = itertools.product([(base, tree_of(base)) for base in BASES], OPERATORS)
+    for (base, tree), operator in itertools.islice(pairs, 0, None, each):
+        trees = _spread(list(operator.edits(tree)))
+        sources = dict.fromkeys(ast.unparse(edited) for edited in trees)
+        sources.pop(ast.unparse(tree), None)
+        for number, source in enumerate(sources, 1):
+            yield Mutant(base, operator, number, source)
 
 
 def _spread(trees: list[ast.Module]) -> list[ast.Module]:
