@@ -14,6 +14,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -117,16 +118,32 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1  # macOS
 
 
+_OF_CLIENTS: Final = (
+    "tests/adapters/", "tests/cli/commands/more/test_mcp", "tests/engine/models/",
+    "tests/engine/wire/chat/test_answer", "tests/engine/wire/messages/test_answer",
+    "tests/engine/wire/responses/test_answer", "tests/test_pytest_agents",
+    "tests/test_pytest_models", "tests/testing/test_session_proxy",
+    "tests/tools/delegation/test_words",
+)  # fmt: skip
+"""Files that import the clients of models: six seconds for all of them."""
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
     """Give each worker whole files: what the tests of a file share is made once, not by each.
 
-    While they collect, hypothesis encodes all characters, as it does once in a new clone: each
-    worker would do it, two seconds long.
+    One worker gets all files of `_OF_CLIENTS`. While they collect, hypothesis encodes all
+    characters, as it does once in a new clone: each worker would do it, two seconds long.
     """
-    if config.option.dist == "load":
-        config.option.dist = "loadfile"
     charmap.intervals_from_codec("utf-8")
+    if config.option.dist not in ("load", "loadfile"):
+        return None
+    scheduler = import_module("xdist.scheduler").LoadFileScheduling(config, log)
+    by_file = scheduler._split_scope
+    scheduler._split_scope = lambda nodeid: (
+        "clients" if nodeid.startswith(_OF_CLIENTS) else by_file(nodeid)
+    )
+    return scheduler  # type: ignore[no-any-return]  # an object of xdist's
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -3,85 +3,26 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import (
-    Agent,
-    GuardrailFunctionOutput,
-    InputGuardrail,
-    InputGuardrailTripwireTriggered,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    RunConfig,
-    RunContextWrapper,
-    Runner,
-    RunResult,
-    ToolOutputImage,
-    UserError,
-    WebSearchTool,
-    function_tool,
-)
-from agents.exceptions import ModelBehaviorError
-from agents.items import ModelResponse
-from agents.models.interface import Model, ModelProvider
-from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
-from agents.run_config import CallModelData, ModelInputData
-from agents.usage import Usage
-from openai import AsyncOpenAI
-from openai.types.responses import (
-    ResponseError,
-    ResponseFunctionToolCall,
-    ResponseOutputMessage,
-    ResponseOutputText,
-    ResponseReasoningItem,
-)
-from openai.types.responses.response import IncompleteDetails
-from pydantic import BaseModel
 
 import refold
-from refold.adapters.openai_agents import RecordedModel, drained, events_of, recorded
 from refold.engine.log.reader import read_entries
 from tests.adapters.conftest import asked_once
+from tests.support.later import Later
 from tests.support.model_server import ModelServer
 
-Item = ResponseOutputMessage | ResponseFunctionToolCall | ResponseReasoningItem
+if TYPE_CHECKING:
+    from tests.support import agents_sdk as sdk
+else:
+    sdk = Later("tests.support.agents_sdk")
 
 
-class Script(Model):
-    """A model that says one list of items after the other, by how often it was asked."""
-
-    def __init__(self, *replies: Sequence[Item] | Exception) -> None:
-        self.replies = replies
-        self.asked: list[Any] = []
-
-    async def get_response(self, *asked: Any, **_more: Any) -> ModelResponse:
-        self.asked.append(asked)
-        said = self.replies[len(self.asked) - 1]
-        if isinstance(said, Exception):
-            raise said
-        usage = Usage(requests=1, input_tokens=5, output_tokens=2, total_tokens=7)
-        return ModelResponse(list(said), usage, response_id=f"resp_{len(self.asked)}")
-
-    async def stream_response(self, *asked: Any, **more: Any) -> AsyncIterator[Any]:
-        for event in events_of(await self.get_response(*asked, **more), "script", 0.0):
-            yield event
-
-
-class Named(ModelProvider):
-    """Gives models by name."""
-
-    def __init__(self, **models: Model) -> None:
-        self.models = models
-
-    def get_model(self, model_name: str | None) -> Model:
-        return self.models[model_name or "default"]
-
-
-def call(name: str, number: int = 1, **arguments: Any) -> ResponseFunctionToolCall:
-    return ResponseFunctionToolCall(
+def call(name: str, number: int = 1, **arguments: Any) -> "sdk.ResponseFunctionToolCall":
+    return sdk.ResponseFunctionToolCall(
         id=f"fc_{number}",
         call_id=f"call_{number}",
         name=name,
@@ -90,9 +31,9 @@ def call(name: str, number: int = 1, **arguments: Any) -> ResponseFunctionToolCa
     )
 
 
-def say(text: str, number: int = 1) -> ResponseOutputMessage:
-    part = ResponseOutputText(type="output_text", text=text, annotations=[])
-    return ResponseOutputMessage(
+def say(text: str, number: int = 1) -> "sdk.ResponseOutputMessage":
+    part = sdk.ResponseOutputText(type="output_text", text=text, annotations=[])
+    return sdk.ResponseOutputMessage(
         id=f"msg_{number}", type="message", role="assistant", status="completed", content=[part]
     )
 
@@ -105,25 +46,25 @@ def asked(recording: refold.Recording) -> list[dict[str, Any]]:
     return [entry.data for entry in read_entries(recording.log) if entry.kind == "model.asked"]
 
 
-def outputs(result: RunResult) -> list[Any]:
+def outputs(result: "sdk.RunResult") -> list[Any]:
     items: list[Any] = list(result.to_input_list())
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
 
 
 def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.1: requests and calls are effects; in a replay no model and no tool runs."""
-    script = Script([say("let me see"), call("count", path="abc")], [say("3 it is")])
+    script = sdk.Script([say("let me see"), call("count", path="abc")], [say("3 it is")])
     ran: list[str] = []
 
-    @function_tool
+    @sdk.function_tool
     def count(path: str) -> int:
         ran.append(threading.current_thread().name)
         return len(path)
 
-    agent = Agent(name="counter", instructions="Be brief.", tools=[count])
+    agent = sdk.Agent(name="counter", instructions="Be brief.", tools=[count])
 
     async def ask(run: refold.Run, question: str) -> str:
-        result = await Runner.run(agent, question, run_config=recorded(run, model=script))
+        result = await sdk.Runner.run(agent, question, run_config=sdk.recorded(run, model=script))
         return str(result.final_output)
 
     recording = record(ask)
@@ -146,11 +87,11 @@ def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -
 
 def test_outside_of_a_run_it_is_an_ordinary_configuration() -> None:
     """And a wrapped model is the model."""
-    agent = Agent(name="plain", model=RecordedModel(Script([say("plain")])))
-    config = recorded(tracing_disabled=True)
+    agent = sdk.Agent(name="plain", model=sdk.RecordedModel(sdk.Script([say("plain")])))
+    config = sdk.recorded(tracing_disabled=True)
 
-    assert type(config) is RunConfig
-    assert asyncio.run(Runner.run(agent, "hi", run_config=config)).final_output == "plain"
+    assert type(config) is sdk.RunConfig
+    assert asyncio.run(sdk.Runner.run(agent, "hi", run_config=config)).final_output == "plain"
 
 
 def test_a_wrapped_model_still_advises_and_closes(
@@ -159,20 +100,22 @@ def test_a_wrapped_model_still_advises_and_closes(
     """In a recorded run it advises nothing: what it goes by is not there in a replay."""
     closed: list[str] = []
 
-    class Careful(Script):
-        def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
-            return ModelRetryAdvice(suggested=False, reason=str(request.error))
+    class Careful(sdk.Script):
+        def get_retry_advice(
+            self, request: sdk.ModelRetryAdviceRequest
+        ) -> sdk.ModelRetryAdvice | None:
+            return sdk.ModelRetryAdvice(suggested=False, reason=str(request.error))
 
         async def close(self) -> None:
             closed.append("closed")
 
-    model = RecordedModel(Careful())
-    request = ModelRetryAdviceRequest(error=ValueError("busy"), attempt=1, stream=False)
+    model = sdk.RecordedModel(Careful())
+    request = sdk.ModelRetryAdviceRequest(error=ValueError("busy"), attempt=1, stream=False)
 
     async def ask(_run: refold.Run, _question: str) -> bool:
         return model.get_retry_advice(request) is None
 
-    assert model.get_retry_advice(request) == ModelRetryAdvice(suggested=False, reason="busy")
+    assert model.get_retry_advice(request) == sdk.ModelRetryAdvice(suggested=False, reason="busy")
     assert record(ask).output is True
     asyncio.run(model.close())
     assert closed == ["closed"]
@@ -182,17 +125,19 @@ def test_models_are_asked_by_name(record: Callable[..., refold.Recording]) -> No
     """Agents name them; the provider makes them where they are asked, so never in a replay."""
     made: list[str | None] = []
 
-    class Counting(Named):
-        def get_model(self, model_name: str | None) -> Model:
+    class Counting(sdk.Named):
+        def get_model(self, model_name: str | None) -> sdk.Model:
             made.append(model_name)
             return super().get_model(model_name)
 
-    provider = Counting(small=Script([say("small one")]))
-    agent = Agent(name="namer", model="small", model_settings=ModelSettings(temperature=0.5))
+    provider = Counting(small=sdk.Script([say("small one")]))
+    agent = sdk.Agent(
+        name="namer", model="small", model_settings=sdk.ModelSettings(temperature=0.5)
+    )
 
     async def ask(run: refold.Run, question: str) -> str:
-        config = recorded(run, model_provider=provider)
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model_provider=provider)
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
     recording = record(ask)
 
@@ -204,15 +149,15 @@ def test_models_are_asked_by_name(record: Callable[..., refold.Recording]) -> No
 
 def test_a_model_object_of_an_agent_is_wrapped(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.6: or it is refused, with the words that mend it."""
-    agent = Agent(name="own", model=Script([say("never")]))
-    wrapped = agent.clone(model=RecordedModel(Script([say("own")]), name="mine"))
+    agent = sdk.Agent(name="own", model=sdk.Script([say("never")]))
+    wrapped = agent.clone(model=sdk.RecordedModel(sdk.Script([say("own")]), name="mine"))
 
     async def ask(run: refold.Run, question: str) -> str:
         try:
-            await Runner.run(agent, question, run_config=recorded(run))
+            await sdk.Runner.run(agent, question, run_config=sdk.recorded(run))
         except refold.UsageError as error:
             refused = str(error)
-        result = await Runner.run(wrapped, question, run_config=recorded(run))
+        result = await sdk.Runner.run(wrapped, question, run_config=sdk.recorded(run))
         return f"{refused} {result.final_output}"
 
     recording = record(ask)
@@ -228,22 +173,22 @@ def test_parallel_tools_have_scopes_of_their_own(
     """Both are asked before one ends; the agent has results in the order of its calls."""
     first = threading.Event()
 
-    @function_tool
+    @sdk.function_tool
     async def slow(n: int) -> int:
         await asyncio.to_thread(first.wait)
         return n
 
-    @function_tool
+    @sdk.function_tool
     def quick(n: int) -> int:
         first.set()
         return n
 
-    script = Script([call("slow", 1, n=1), call("quick", 2, n=2)], [say("done")])
-    agent = Agent(name="both", tools=[slow, quick])
+    script = sdk.Script([call("slow", 1, n=1), call("quick", 2, n=2)], [say("done")])
+    agent = sdk.Agent(name="both", tools=[slow, quick])
 
     async def ask(run: refold.Run, question: str) -> list[Any]:
-        config = recorded(run, model=script, effects={"slow": "reads"})
-        return outputs(await Runner.run(agent, question, run_config=config))
+        config = sdk.recorded(run, model=script, effects={"slow": "reads"})
+        return outputs(await sdk.Runner.run(agent, question, run_config=config))
 
     recording = record(ask)
 
@@ -259,27 +204,27 @@ def test_agents_as_tools_and_handoffs_are_program_code(
 ) -> None:
     """Each agent asks its own model, and all of it is in the one log."""
 
-    @function_tool
+    @sdk.function_tool
     def tides(place: str) -> str:
         return f"{place}: twice a day"
 
-    expert = Agent(name="expert", model="expert", tools=[tides])
-    clerk = Agent(name="clerk", model="clerk", instructions="Hand out.")
-    front = Agent(
+    expert = sdk.Agent(name="expert", model="expert", tools=[tides])
+    clerk = sdk.Agent(name="clerk", model="clerk", instructions="Hand out.")
+    front = sdk.Agent(
         name="front",
         model="front",
         tools=[expert.as_tool("ask_expert", "Ask the expert.")],
         handoffs=[clerk],
     )
-    provider = Named(
-        front=Script([call("ask_expert", 1, input="tides?")], [call("transfer_to_clerk", 2)]),
-        expert=Script([call("tides", 3, place="Dover")], [say("twice")]),
-        clerk=Script([say("here you are")]),
+    provider = sdk.Named(
+        front=sdk.Script([call("ask_expert", 1, input="tides?")], [call("transfer_to_clerk", 2)]),
+        expert=sdk.Script([call("tides", 3, place="Dover")], [say("twice")]),
+        clerk=sdk.Script([say("here you are")]),
     )
 
     async def ask(run: refold.Run, question: str) -> list[str]:
-        config = recorded(run, model_provider=provider)
-        result = await Runner.run(front, question, run_config=config)
+        config = sdk.recorded(run, model_provider=provider)
+        result = await sdk.Runner.run(front, question, run_config=config)
         return [str(result.final_output), result.last_agent.name]
 
     recording = record(ask)
@@ -293,24 +238,24 @@ def test_agents_as_tools_and_handoffs_are_program_code(
 def test_a_failing_tool_is_told_to_the_model(record: Callable[..., refold.Recording]) -> None:
     """As its failure function says it; without one, the run of the agent ends."""
 
-    def sorry(_context: RunContextWrapper[Any], error: Exception) -> str:
+    def sorry(_context: sdk.RunContextWrapper[Any], error: Exception) -> str:
         return f"sorry: {error}"
 
-    @function_tool(failure_error_function=sorry)
+    @sdk.function_tool(failure_error_function=sorry)
     def find() -> str:
         raise ValueError("no such place")
 
-    @function_tool(failure_error_function=None)
+    @sdk.function_tool(failure_error_function=None)
     def lose() -> str:
         raise ValueError("lost")
 
-    script = Script([call("find")], [call("lose", 2)])
-    agent = Agent(name="finder", tools=[find, lose])
+    script = sdk.Script([call("find")], [call("lose", 2)])
+    agent = sdk.Agent(name="finder", tools=[find, lose])
 
     async def ask(run: refold.Run, question: str) -> str:
         try:
-            await Runner.run(agent, question, run_config=recorded(run, model=script))
-        except UserError as error:
+            await sdk.Runner.run(agent, question, run_config=sdk.recorded(run, model=script))
+        except sdk.UserError as error:
             cause = error.__cause__
             assert isinstance(cause, refold.ToolError)
             return f"{cause.error_type}: {cause.message}"
@@ -322,33 +267,27 @@ def test_a_failing_tool_is_told_to_the_model(record: Callable[..., refold.Record
     assert asked(recording)[1]["added"][-1]["content"] == "sorry: no such place"
 
 
-class Found(BaseModel):
-    """A result, and an output."""
-
-    place: str
-
-
 def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.4: JSON and images as they are, all else as its text."""
 
-    @function_tool
+    @sdk.function_tool
     def plain() -> dict[str, int]:
         return {"b": 1, "a": 2}
 
-    @function_tool
-    def typed() -> Found:
-        return Found(place="Dover")
+    @sdk.function_tool
+    def typed() -> sdk.Found:
+        return sdk.Found(place="Dover")
 
-    @function_tool
-    def image() -> ToolOutputImage:
-        return ToolOutputImage(image_url="https://x.test/a.png")
+    @sdk.function_tool
+    def image() -> sdk.ToolOutputImage:
+        return sdk.ToolOutputImage(image_url="https://x.test/a.png")
 
-    script = Script([call("plain", 1), call("typed", 2), call("image", 3)], [say("done")])
-    agent = Agent(name="results", tools=[plain, typed, image])
+    script = sdk.Script([call("plain", 1), call("typed", 2), call("image", 3)], [say("done")])
+    agent = sdk.Agent(name="results", tools=[plain, typed, image])
 
     async def ask(run: refold.Run, question: str) -> list[Any]:
-        config = recorded(run, model=script)
-        return outputs(await Runner.run(agent, question, run_config=config))
+        config = sdk.recorded(run, model=script)
+        return outputs(await sdk.Runner.run(agent, question, run_config=config))
 
     assert record(ask).output == [
         "{'b': 1, 'a': 2}",
@@ -360,19 +299,19 @@ def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recordin
 def test_a_tool_may_be_program(record: Callable[..., refold.Recording]) -> None:
     """Then what it does to the context is done again in a replay."""
 
-    @function_tool
-    async def note(context: RunContextWrapper[list[str]], text: str) -> str:
+    @sdk.function_tool
+    async def note(context: sdk.RunContextWrapper[list[str]], text: str) -> str:
         context.context.append(text)
         return "noted"
 
-    script = Script([call("note", text="a")], [say("done")])
-    agent = Agent[list[str]](name="notes", tools=[note])
+    script = sdk.Script([call("note", text="a")], [say("done")])
+    agent = sdk.Agent[list[str]](name="notes", tools=[note])
 
     async def ask(run: refold.Run, question: str) -> list[str]:
         notes: list[str] = []
         script.asked.clear()
-        config = recorded(run, model=script, effects={"note": "program"})
-        await Runner.run(agent, question, context=notes, run_config=config)
+        config = sdk.recorded(run, model=script, effects={"note": "program"})
+        await sdk.Runner.run(agent, question, context=notes, run_config=config)
         return notes
 
     recording = record(ask)
@@ -383,17 +322,17 @@ def test_a_tool_may_be_program(record: Callable[..., refold.Recording]) -> None:
 
 def test_output_types_and_reasoning_come_back(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.3: an answer is kept whole, and its schema is part of the request."""
-    thought = ResponseReasoningItem(id="rs_1", type="reasoning", summary=[])
-    script = Script([thought, call("look")], [say('{"place":"Dover"}')])
+    thought = sdk.ResponseReasoningItem(id="rs_1", type="reasoning", summary=[])
+    script = sdk.Script([thought, call("look")], [say('{"place":"Dover"}')])
 
-    @function_tool
+    @sdk.function_tool
     def look() -> str:
         return "seen"
 
-    agent = Agent(name="typed", tools=[look], output_type=Found)
+    agent = sdk.Agent(name="typed", tools=[look], output_type=sdk.Found)
 
     async def ask(run: refold.Run, question: str) -> list[Any]:
-        result = await Runner.run(agent, question, run_config=recorded(run, model=script))
+        result = await sdk.Runner.run(agent, question, run_config=sdk.recorded(run, model=script))
         kinds = [item.type for item in result.raw_responses[0].output]
         return [result.final_output.place, *kinds, result.raw_responses[1].response_id]
 
@@ -407,15 +346,17 @@ def test_output_types_and_reasoning_come_back(record: Callable[..., refold.Recor
 def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.3: each item and text as one event."""
 
-    @function_tool
+    @sdk.function_tool
     def count(path: str) -> int:
         return len(path)
 
-    script = Script([call("count", path="abc")], [say("it is three")])
-    agent = Agent(name="streamer", tools=[count])
+    script = sdk.Script([call("count", path="abc")], [say("it is three")])
+    agent = sdk.Agent(name="streamer", tools=[count])
 
     async def ask(run: refold.Run, question: str) -> list[str]:
-        result = Runner.run_streamed(agent, question, run_config=recorded(run, model=script))
+        result = sdk.Runner.run_streamed(
+            agent, question, run_config=sdk.recorded(run, model=script)
+        )
         told = [
             getattr(event.data, "delta", "") if event.type == "raw_response_event" else event.type
             async for event in result.stream_events()
@@ -432,22 +373,24 @@ def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None
 
 def test_guardrails_are_program_code(record: Callable[..., refold.Recording]) -> None:
     """One that asks a model is given the configuration, as any other run."""
-    judge = Agent(name="judge", model="judge")
-    provider = Named(judge=Script([say("no")]), main=Script([say("never heard")]))
+    judge = sdk.Agent(name="judge", model="judge")
+    provider = sdk.Named(judge=sdk.Script([say("no")]), main=sdk.Script([say("never heard")]))
 
     async def allowed(
-        _context: RunContextWrapper[Any], _agent: Agent[Any], given: Any
-    ) -> GuardrailFunctionOutput:
-        found = await Runner.run(judge, given, run_config=recorded(model_provider=provider))
-        return GuardrailFunctionOutput(found.final_output, found.final_output == "no")
+        _context: sdk.RunContextWrapper[Any], _agent: sdk.Agent[Any], given: Any
+    ) -> sdk.GuardrailFunctionOutput:
+        found = await sdk.Runner.run(judge, given, run_config=sdk.recorded(model_provider=provider))
+        return sdk.GuardrailFunctionOutput(found.final_output, found.final_output == "no")
 
-    guard = InputGuardrail(guardrail_function=allowed, run_in_parallel=False)
-    agent = Agent(name="guarded", model="main", input_guardrails=[guard])
+    guard = sdk.InputGuardrail(guardrail_function=allowed, run_in_parallel=False)
+    agent = sdk.Agent(name="guarded", model="main", input_guardrails=[guard])
 
     async def ask(run: refold.Run, question: str) -> str:
         try:
-            await Runner.run(agent, question, run_config=recorded(run, model_provider=provider))
-        except InputGuardrailTripwireTriggered:
+            await sdk.Runner.run(
+                agent, question, run_config=sdk.recorded(run, model_provider=provider)
+            )
+        except sdk.InputGuardrailTripwireTriggered:
             return "tripped"
         return ""
 
@@ -459,11 +402,13 @@ def test_guardrails_are_program_code(record: Callable[..., refold.Recording]) ->
 
 def test_a_failed_request_is_a_model_error(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.5: with the class and words of what was raised, and no key."""
-    script = Script(LookupError("no model; key sk-1234567890abcdef"))
+    script = sdk.Script(LookupError("no model; key sk-1234567890abcdef"))
 
     async def ask(run: refold.Run, question: str) -> list[str]:
         try:
-            await Runner.run(Agent(name="a"), question, run_config=recorded(run, model=script))
+            await sdk.Runner.run(
+                sdk.Agent(name="a"), question, run_config=sdk.recorded(run, model=script)
+            )
         except refold.ModelError as error:
             return [error.code, error.message]
         return []
@@ -473,12 +418,12 @@ def test_a_failed_request_is_a_model_error(record: Callable[..., refold.Recordin
 
 def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
     """CONTRACT.md §17.2: as a difference of messages."""
-    agent = Agent(name="prompted", instructions="Be brief.")
-    script = Script([say("ok")])
+    agent = sdk.Agent(name="prompted", instructions="Be brief.")
+    script = sdk.Script([say("ok")])
 
     async def ask(run: refold.Run, question: str) -> str:
-        config = recorded(run, model=script)
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model=script)
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
     recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
     agent.instructions = "Be brief and kind."
@@ -493,13 +438,13 @@ def test_drift_and_check_know_agents(tmp_path: Path) -> None:
     """A live model that says something else drifts."""
 
     async def ask(run: refold.Run, question: str) -> str:
-        config = recorded(run, model_provider=provider)
-        agent = Agent(name="a", model="main")
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model_provider=provider)
+        agent = sdk.Agent(name="a", model="main")
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
-    provider = Named(main=Script([say("ok")]))
+    provider = sdk.Named(main=sdk.Script([say("ok")]))
     recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl", check=True)
-    provider = Named(main=Script([say("otherwise")]))
+    provider = sdk.Named(main=sdk.Script([say("otherwise")]))
 
     (warning,) = recording.warnings  # a function in a function is found in no other process
     assert warning.startswith("not run again in a different process")
@@ -509,17 +454,17 @@ def test_drift_and_check_know_agents(tmp_path: Path) -> None:
 def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     """Through the provider's SDK, on the host; with the server off, the replay is whole."""
 
-    @function_tool
+    @sdk.function_tool
     def count(path: str) -> int:
         return len(path)
 
-    client = AsyncOpenAI(base_url=server.openai_url, api_key="sk-not-a-real-key")
-    model = OpenAIChatCompletionsModel("small-1", openai_client=client)
-    agent = Agent(name="counter", tools=[count])
+    client = sdk.AsyncOpenAI(base_url=server.openai_url, api_key="sk-not-a-real-key")
+    model = sdk.OpenAIChatCompletionsModel("small-1", openai_client=client)
+    agent = sdk.Agent(name="counter", tools=[count])
 
     async def ask(run: refold.Run, question: str) -> str:
-        config = recorded(run, model=model)
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model=model)
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
     recording = asked_once(ask, server, tmp_path / "run.jsonl")
     assert asked(recording)[0]["model"] == "small-1"
@@ -527,12 +472,14 @@ def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
 
 def test_without_the_configuration_the_way_out_is_named(tmp_path: Path) -> None:
     """CONTRACT.md §17.6: a client that would open a socket is refused, with the adapter to use."""
-    client = AsyncOpenAI(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
-    model = OpenAIChatCompletionsModel("small-1", openai_client=client)
+    client = sdk.AsyncOpenAI(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
+    model = sdk.OpenAIChatCompletionsModel("small-1", openai_client=client)
 
     async def ask(_run: refold.Run, question: str) -> str:
-        config = RunConfig(model=model, tracing_disabled=True)
-        return str((await Runner.run(Agent(name="a"), question, run_config=config)).final_output)
+        config = sdk.RunConfig(model=model, tracing_disabled=True)
+        return str(
+            (await sdk.Runner.run(sdk.Agent(name="a"), question, run_config=config)).final_output
+        )
 
     recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
 
@@ -548,28 +495,30 @@ def test_a_filter_of_what_a_model_is_asked_is_program_code(
 ) -> None:
     """What it leaves is what the log says was asked."""
 
-    def shorter(data: CallModelData[Any]) -> ModelInputData:
-        return ModelInputData(input=data.model_data.input[-1:], instructions="Shorter.")
+    def shorter(data: sdk.CallModelData[Any]) -> sdk.ModelInputData:
+        return sdk.ModelInputData(input=data.model_data.input[-1:], instructions="Shorter.")
 
-    async def later(data: CallModelData[Any]) -> ModelInputData:
+    async def later(data: sdk.CallModelData[Any]) -> sdk.ModelInputData:
         return shorter(data)
 
-    agent = Agent(name="filtered", instructions="Be brief.")
+    agent = sdk.Agent(name="filtered", instructions="Be brief.")
 
     async def ask(run: refold.Run, question: str) -> str:
         given = later if is_async else shorter
-        config = recorded(run, model=Script([say("ok")]), call_model_input_filter=given)
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model=sdk.Script([say("ok")]), call_model_input_filter=given)
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
     (request,) = asked(record(ask))
     assert request["added"][0] == {"role": "system", "content": "Shorter."}
 
 
 def test_a_wrapped_model_streams_outside_of_a_run_as_it_does() -> None:
-    agent = Agent(name="plain", model=RecordedModel(Script([say("plain")])))
+    agent = sdk.Agent(name="plain", model=sdk.RecordedModel(sdk.Script([say("plain")])))
 
     async def ask() -> list[str]:
-        result = Runner.run_streamed(agent, "hi", run_config=recorded(tracing_disabled=True))
+        result = sdk.Runner.run_streamed(
+            agent, "hi", run_config=sdk.recorded(tracing_disabled=True)
+        )
         return [each.type async for each in result.stream_events()]
 
     assert "raw_response_event" in asyncio.run(ask())
@@ -577,11 +526,11 @@ def test_a_wrapped_model_streams_outside_of_a_run_as_it_does() -> None:
 
 def test_a_hosted_tool_stays_the_providers(record: Callable[..., refold.Recording]) -> None:
     """It is offered, and nothing of it is an effect."""
-    agent = Agent(name="hosted", tools=[WebSearchTool()])
+    agent = sdk.Agent(name="hosted", tools=[sdk.WebSearchTool()])
 
     async def ask(run: refold.Run, question: str) -> str:
-        config = recorded(run, model=Script([say("found")]))
-        return str((await Runner.run(agent, question, run_config=config)).final_output)
+        config = sdk.recorded(run, model=sdk.Script([say("found")]))
+        return str((await sdk.Runner.run(agent, question, run_config=config)).final_output)
 
     recording = record(ask)
 
@@ -591,15 +540,17 @@ def test_a_hosted_tool_stays_the_providers(record: Callable[..., refold.Recordin
 def test_several_images_are_each_shown(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.4: a list of them is a list in the log."""
 
-    @function_tool
+    @sdk.function_tool
     def images() -> list[Any]:
-        return [ToolOutputImage(image_url=f"https://x.test/{name}.png") for name in "ab"]
+        return [sdk.ToolOutputImage(image_url=f"https://x.test/{name}.png") for name in "ab"]
 
-    script = Script([call("images")], [say("done")])
-    agent = Agent(name="shows", tools=[images])
+    script = sdk.Script([call("images")], [say("done")])
+    agent = sdk.Agent(name="shows", tools=[images])
 
     async def ask(run: refold.Run, question: str) -> list[Any]:
-        return outputs(await Runner.run(agent, question, run_config=recorded(run, model=script)))
+        return outputs(
+            await sdk.Runner.run(agent, question, run_config=sdk.recorded(run, model=script))
+        )
 
     ((first, second),) = record(ask).output
     assert (first["image_url"], second["image_url"]) == (
@@ -608,18 +559,19 @@ def test_several_images_are_each_shown(record: Callable[..., refold.Recording]) 
     )
 
 
-def answer() -> ModelResponse:
+def answer() -> "sdk.ModelResponse":
     texts = [
-        ResponseOutputText(type="output_text", text=text, annotations=[]) for text in ("one", "two")
+        sdk.ResponseOutputText(type="output_text", text=text, annotations=[])
+        for text in ("one", "two")
     ]
-    said = ResponseOutputMessage(
+    said = sdk.ResponseOutputMessage(
         id="m1", type="message", role="assistant", status="completed", content=list(texts)
     )
-    call = ResponseFunctionToolCall(
+    call = sdk.ResponseFunctionToolCall(
         id="f1", call_id="c1", name="count", arguments="{}", type="function_call"
     )
-    usage = Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
-    return ModelResponse([said, call], usage, response_id="resp_1")
+    usage = sdk.Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
+    return sdk.ModelResponse([said, call], usage, response_id="resp_1")
 
 
 async def streamed(events: Iterable[Any]) -> AsyncIterator[Any]:
@@ -629,7 +581,7 @@ async def streamed(events: Iterable[Any]) -> AsyncIterator[Any]:
 
 def test_an_answer_is_told_item_by_item_and_text_by_text() -> None:
     """And then whole; what is drained of it is the answer again."""
-    events = events_of(answer(), "small", 0.0)
+    events = sdk.events_of(answer(), "small", 0.0)
 
     assert [event.type.removeprefix("response.") for event in events] == [
         "output_item.added",
@@ -641,7 +593,7 @@ def test_an_answer_is_told_item_by_item_and_text_by_text() -> None:
         "completed",
     ]
     assert [event.sequence_number for event in events] == list(range(7))
-    assert asyncio.run(drained(streamed(events))) == answer()
+    assert asyncio.run(sdk.drained(streamed(events))) == answer()
     told = events[-1].response  # type: ignore[union-attr]  # the last has one
     assert (told.id, told.model, told.status) == ("resp_1", "small", "completed")
     assert told.created_at == 0
@@ -654,36 +606,36 @@ def test_the_end_of_a_stream_says_what_there_was() -> None:
     """Also where no item was told before; what has no id and no usage is an answer, too."""
     whole = answer()
     whole.response_id = None
-    last = events_of(whole, "small", 0.0)[-1]
+    last = sdk.events_of(whole, "small", 0.0)[-1]
     last.response.usage = None  # type: ignore[union-attr]  # the last has one
 
-    found = asyncio.run(drained(streamed([last])))
+    found = asyncio.run(sdk.drained(streamed([last])))
 
     assert last.response.id == ""  # type: ignore[union-attr]  # the same
-    assert (found.output, found.usage) == (whole.output, Usage(requests=1))
+    assert (found.output, found.usage) == (whole.output, sdk.Usage(requests=1))
 
 
 def test_items_may_be_missing_at_the_end() -> None:
     """Some servers say them only as they are done."""
-    events = events_of(answer(), "small", 0.0)
+    events = sdk.events_of(answer(), "small", 0.0)
     events[-1].response.output = []  # type: ignore[union-attr]  # the last has one
 
-    assert asyncio.run(drained(streamed(events))).output == answer().output
+    assert asyncio.run(sdk.drained(streamed(events))).output == answer().output
 
 
 def test_a_stream_that_breaks_off_is_no_answer() -> None:
     """Whether it says so or not; if it does, the error says why."""
-    events = events_of(answer(), "small", 0.0)
+    events = sdk.events_of(answer(), "small", 0.0)
 
-    with pytest.raises(ModelBehaviorError, match="without a completed response"):
-        asyncio.run(drained(streamed(events[:-1])))
+    with pytest.raises(sdk.ModelBehaviorError, match="without a completed response"):
+        asyncio.run(sdk.drained(streamed(events[:-1])))
     last = events[-1].response  # type: ignore[union-attr]  # the last has one
-    last.status, last.error = "failed", ResponseError(code="server_error", message="overloaded")
-    with pytest.raises(ModelBehaviorError, match=r"response: overloaded\Z"):
-        asyncio.run(drained(streamed(events)))
+    last.status, last.error = "failed", sdk.ResponseError(code="server_error", message="overloaded")
+    with pytest.raises(sdk.ModelBehaviorError, match=r"response: overloaded\Z"):
+        asyncio.run(sdk.drained(streamed(events)))
     last.status, last.error = "incomplete", None
-    with pytest.raises(ModelBehaviorError, match=r"response: incomplete\Z"):
-        asyncio.run(drained(streamed(events)))
-    last.incomplete_details = IncompleteDetails(reason="max_output_tokens")
-    with pytest.raises(ModelBehaviorError, match=r"response: incomplete: max_output_tokens\Z"):
-        asyncio.run(drained(streamed(events)))
+    with pytest.raises(sdk.ModelBehaviorError, match=r"response: incomplete\Z"):
+        asyncio.run(sdk.drained(streamed(events)))
+    last.incomplete_details = sdk.IncompleteDetails(reason="max_output_tokens")
+    with pytest.raises(sdk.ModelBehaviorError, match=r"response: incomplete: max_output_tokens\Z"):
+        asyncio.run(sdk.drained(streamed(events)))

@@ -4,70 +4,32 @@ import asyncio
 import datetime as dt
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel
-from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, ToolFailed, ToolReturn
-from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelResponse,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-)
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.models.test import TestModel
-from pydantic_ai.providers.openai import OpenAIProvider
-from pydantic_ai.toolsets import FunctionToolset
 
 import refold
-from refold.adapters.pydantic_ai import Refold
 from refold.engine.log.reader import read_entries
 from refold.testing import FixedClock
 from tests.adapters.conftest import asked_once
+from tests.support.later import Later
 from tests.support.model_server import ModelServer
 
-Parts = Sequence[TextPart | ToolCallPart | ThinkingPart]
+if TYPE_CHECKING:
+    from tests.support import pydantic_sdk as sdk
+else:
+    sdk = Later("tests.support.pydantic_sdk")
 
 
-class Script:
-    """A model that says one list of parts after the other, and counts how often it is asked."""
-
-    def __init__(self, *replies: Parts) -> None:
-        self.replies = replies
-        self.asked: list[list[ModelMessage]] = []
-        self.model = FunctionModel(self._said, stream_function=self._streamed, model_name="script")
-
-    def _said(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        self.asked.append(list(messages))
-        said = sum(isinstance(message, ModelResponse) for message in messages)
-        return ModelResponse(parts=list(self.replies[said]))
-
-    async def _streamed(
-        self, messages: list[ModelMessage], info: AgentInfo
-    ) -> AsyncIterator[str | DeltaToolCalls]:
-        for index, part in enumerate(self._said(messages, info).parts):
-            if isinstance(part, TextPart):
-                for word in part.content.split(" "):
-                    yield f"{word} "
-            elif isinstance(part, ToolCallPart):
-                call = DeltaToolCall(part.tool_name, part.args_as_json_str())
-                yield {index: call}
+def call(name: str, **arguments: Any) -> "sdk.ToolCallPart":
+    return sdk.ToolCallPart(name, arguments)
 
 
-def call(name: str, **arguments: Any) -> ToolCallPart:
-    return ToolCallPart(name, arguments)
-
-
-def say(text: str) -> list[TextPart]:
-    return [TextPart(text)]
+def say(text: str) -> "list[sdk.TextPart]":
+    return [sdk.TextPart(text)]
 
 
 def kinds(recording: refold.Recording) -> list[str]:
@@ -80,9 +42,9 @@ def called(recording: refold.Recording) -> list[dict[str, Any]]:
 
 def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.1: requests and calls are effects; in a replay no model and no tool runs."""
-    script = Script([call("count", path="abc")], say("3 it is"))
+    script = sdk.Script([call("count", path="abc")], say("3 it is"))
     ran: list[str] = []
-    agent = Agent(script.model, instructions="Be brief.", capabilities=[Refold()])
+    agent = sdk.Agent(script.model, instructions="Be brief.", capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def count(path: str) -> int:
@@ -111,21 +73,21 @@ def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -
 
 def test_the_same_agent_runs_outside_of_a_run() -> None:
     """Then the capability does nothing."""
-    agent = Agent(Script(say("plain")).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script(say("plain")).model, capabilities=[sdk.Refold()])
 
     assert asyncio.run(agent.run("hi")).output == "plain"
 
 
 def test_the_run_can_be_passed(record: Callable[..., refold.Recording]) -> None:
     """To an agent that knows nothing of Refold, with what its tools are taken for."""
-    agent = Agent(Script([call("look")], say("done")).model)
+    agent = sdk.Agent(sdk.Script([call("look")], say("done")).model)
 
     @agent.tool_plain
     def look() -> str:
         return "seen"
 
     async def ask(run: refold.Run, question: str) -> str:
-        with_run = [Refold(run, effects={"look": "reads"})]
+        with_run = [sdk.Refold(run, effects={"look": "reads"})]
         return (await agent.run(question, capabilities=with_run)).output
 
     assert [data["effect"] for data in called(record(ask))] == ["reads"]
@@ -133,7 +95,7 @@ def test_the_run_can_be_passed(record: Callable[..., refold.Recording]) -> None:
 
 def test_a_tool_says_itself_what_it_does(record: Callable[..., refold.Recording]) -> None:
     """In its metadata; what is no effect class is refused."""
-    agent = Agent(Script([call("look")], say("done")).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script([call("look")], say("done")).model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain(metadata={"refold": "pure"})
     def look() -> str:
@@ -144,7 +106,7 @@ def test_a_tool_says_itself_what_it_does(record: Callable[..., refold.Recording]
 
     assert [data["effect"] for data in called(record(ask))] == ["pure"]
     with pytest.raises(refold.UsageError, match="expected one of pure"):
-        Refold(effects={"look": "looks"})  # type: ignore[dict-item]  # what is tested
+        sdk.Refold(effects={"look": "looks"})  # type: ignore[dict-item]  # what is tested
 
 
 def test_parallel_tools_are_recorded_in_their_order_of_arrival(
@@ -153,9 +115,9 @@ def test_parallel_tools_are_recorded_in_their_order_of_arrival(
     """Each in a scope of its own; synchronous ones run on a thread, asynchronous on the host."""
     threads: dict[str, str] = {}
     first = threading.Event()
-    agent = Agent(
-        Script([call("slow", n=1), call("quick", n=2)], say("done")).model,
-        capabilities=[Refold()],
+    agent = sdk.Agent(
+        sdk.Script([call("slow", n=1), call("quick", n=2)], say("done")).model,
+        capabilities=[sdk.Refold()],
     )
 
     @agent.tool_plain
@@ -185,23 +147,23 @@ def test_what_a_tool_raises_for_the_model_reaches_it(
     record: Callable[..., refold.Recording],
 ) -> None:
     """Retries and failures are in the log, and the agent sees them as its own."""
-    script = Script([call("find", n=0), call("read", n=0)], [call("find", n=1)], say("done"))
-    agent = Agent(script.model, capabilities=[Refold()])
+    script = sdk.Script([call("find", n=0), call("read", n=0)], [call("find", n=1)], say("done"))
+    agent = sdk.Agent(script.model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def find(n: int) -> int:
         if n == 0:
-            raise ModelRetry("not 0")
+            raise sdk.ModelRetry("not 0")
         return n
 
     @agent.tool_plain
     def read(n: int) -> int:
-        raise ToolFailed(f"{n} is gone")
+        raise sdk.ToolFailed(f"{n} is gone")
 
     async def ask(_run: refold.Run, question: str) -> list[Any]:
         result = await agent.run(question)
         parts = [part for message in result.all_messages() for part in message.parts]
-        returned = [part for part in parts if isinstance(part, ToolReturnPart)]
+        returned = [part for part in parts if isinstance(part, sdk.ToolReturnPart)]
         return [[part.tool_name, part.outcome, part.content] for part in returned]
 
     assert record(ask).output == [
@@ -215,7 +177,7 @@ def test_what_a_tool_raises_otherwise_ends_the_agent(
     record: Callable[..., refold.Recording],
 ) -> None:
     """As a `ToolError`, whatever its class was."""
-    agent = Agent(Script([call("find")]).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script([call("find")]).model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def find() -> int:
@@ -230,36 +192,29 @@ def test_what_a_tool_raises_otherwise_ends_the_agent(
     assert record(ask).output == "find ValueError no such place"
 
 
-class Found(BaseModel):
-    """A result."""
-
-    place: str
-    when: dt.date
-
-
 def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.4: models become objects; files and `ToolReturn` come back as they were."""
-    agent = Agent(
-        Script([call("find"), call("look"), call("both")], say("done")).model,
-        capabilities=[Refold()],
+    agent = sdk.Agent(
+        sdk.Script([call("find"), call("look"), call("both")], say("done")).model,
+        capabilities=[sdk.Refold()],
     )
 
     @agent.tool_plain
-    def find() -> Found:
-        return Found(place="Dover", when=dt.date(2026, 1, 2))
+    def find() -> sdk.Found:
+        return sdk.Found(place="Dover", when=dt.date(2026, 1, 2))
 
     @agent.tool_plain
-    def look() -> BinaryContent:
-        return BinaryContent(b"\x00\xff", media_type="image/png")
+    def look() -> sdk.BinaryContent:
+        return sdk.BinaryContent(b"\x00\xff", media_type="image/png")
 
     @agent.tool_plain
-    def both() -> ToolReturn:
-        return ToolReturn(return_value=1, content="look here", metadata={"kept": True})
+    def both() -> sdk.ToolReturn:
+        return sdk.ToolReturn(return_value=1, content="look here", metadata={"kept": True})
 
     async def ask(_run: refold.Run, question: str) -> list[str]:
         result = await agent.run(question)
         parts = [part for message in result.all_messages() for part in message.parts]
-        returned = [part for part in parts if isinstance(part, ToolReturnPart)]
+        returned = [part for part in parts if isinstance(part, sdk.ToolReturnPart)]
         return [repr(part.content) for part in returned] + [repr(returned[2].metadata)]
 
     output = record(ask).output
@@ -272,7 +227,7 @@ def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recordin
 def test_a_result_may_look_like_ours(record: Callable[..., refold.Recording]) -> None:
     """Case 86: an object that has the tag of a recorded result is an object all the same."""
     looks = {"$pydantic_ai": "return", "value": {"return_value": 1}}
-    agent = Agent(Script([call("odd")], say("done")).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script([call("odd")], say("done")).model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def odd() -> dict[str, Any]:
@@ -281,21 +236,21 @@ def test_a_result_may_look_like_ours(record: Callable[..., refold.Recording]) ->
     async def ask(_run: refold.Run, question: str) -> Any:
         result = await agent.run(question)
         parts = [part for message in result.all_messages() for part in message.parts]
-        return next(part.content for part in parts if isinstance(part, ToolReturnPart))
+        return next(part.content for part in parts if isinstance(part, sdk.ToolReturnPart))
 
     assert record(ask).output == looks
 
 
 def test_output_types_are_asked_for_again(record: Callable[..., refold.Recording]) -> None:
     """Output that does not fit goes back to the model; output functions run in the program."""
-    script = Script(
+    script = sdk.Script(
         [call("final_result", place="Dover", when="yesterday")],
         [call("final_result", place="Dover", when="2026-01-02")],
     )
-    agent = Agent(script.model, output_type=Found, capabilities=[Refold()])
+    agent = sdk.Agent(script.model, output_type=sdk.Found, capabilities=[sdk.Refold()])
 
     @agent.output_validator
-    def known(found: Found) -> Found:
+    def known(found: sdk.Found) -> sdk.Found:
         assert threading.current_thread() is threading.main_thread()
         return found
 
@@ -310,16 +265,18 @@ def test_an_agent_that_asks_another_is_recorded_whole(
     record: Callable[..., refold.Recording],
 ) -> None:
     """A tool that is `program` runs in the run: the other agent's requests are in the log."""
-    expert = Agent(Script(say("twice a day")).model, name="expert", capabilities=[Refold()])
-    script = Script([call("ask_expert", question="tides?")], say("done"))
-    agent = Agent(script.model, deps_type=NoneType)
+    expert = sdk.Agent(
+        sdk.Script(say("twice a day")).model, name="expert", capabilities=[sdk.Refold()]
+    )
+    script = sdk.Script([call("ask_expert", question="tides?")], say("done"))
+    agent = sdk.Agent(script.model, deps_type=NoneType)
 
     @agent.tool
-    async def ask_expert(ctx: RunContext[None], question: str) -> str:
+    async def ask_expert(ctx: sdk.RunContext[None], question: str) -> str:
         return (await expert.run(question, usage=ctx.usage)).output
 
     async def ask(run: refold.Run, question: str) -> int:
-        capability = Refold(run, effects={"ask_expert": "program"})
+        capability = sdk.Refold(run, effects={"ask_expert": "program"})
         return (await agent.run(question, capabilities=[capability])).usage.requests
 
     recording = record(ask)
@@ -331,16 +288,16 @@ def test_an_agent_that_asks_another_is_recorded_whole(
 
 def test_a_tool_may_be_synchronous_program(record: Callable[..., refold.Recording]) -> None:
     """It runs in place, so what it does to `deps` is done again in a replay."""
-    agent = Agent(Script([call("note", text="a")], say("done")).model, deps_type=list[str])
+    agent = sdk.Agent(sdk.Script([call("note", text="a")], say("done")).model, deps_type=list[str])
 
     @agent.tool
-    def note(ctx: RunContext[list[str]], text: str) -> str:
+    def note(ctx: sdk.RunContext[list[str]], text: str) -> str:
         ctx.deps.append(text)
         return "noted"
 
     async def ask(run: refold.Run, question: str) -> list[str]:
         notes: list[str] = []
-        await agent.run(question, deps=notes, capabilities=[Refold(run, {"note": "program"})])
+        await agent.run(question, deps=notes, capabilities=[sdk.Refold(run, {"note": "program"})])
         return notes
 
     assert record(ask).output == ["a"]
@@ -351,19 +308,19 @@ def test_a_failed_request_is_an_error_of_the_framework(
 ) -> None:
     """Case 91: with its status, so that what handles failures goes on (CONTRACT.md §17.5)."""
 
-    def fails(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    def fails(messages: list[sdk.ModelMessage], _info: sdk.AgentInfo) -> sdk.ModelResponse:
         if messages[0].parts[0].content == "busy":  # type: ignore[union-attr]  # the prompt
-            raise ModelHTTPError(503, "script", "overloaded")
+            raise sdk.ModelHTTPError(503, "script", "overloaded")
         raise LookupError("no such model")
 
-    agent = Agent(FunctionModel(fails), capabilities=[Refold()])
+    agent = sdk.Agent(sdk.FunctionModel(fails), capabilities=[sdk.Refold()])
 
     async def ask(_run: refold.Run, _input: Any) -> list[str]:
         said = []
         for question in ("busy", "lost"):
             try:
                 await agent.run(question)
-            except ModelHTTPError as error:
+            except sdk.ModelHTTPError as error:
                 said.append(str(error.status_code))
             except refold.ModelError as error:
                 said.append(error.message)
@@ -374,8 +331,8 @@ def test_a_failed_request_is_an_error_of_the_framework(
 
 def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.3: its text is that of the answer, and events tell each part."""
-    script = Script([call("count", path="abc")], say("it is three"))
-    agent = Agent(script.model, capabilities=[Refold()])
+    script = sdk.Script([call("count", path="abc")], say("it is three"))
+    agent = sdk.Agent(script.model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def count(path: str) -> int:
@@ -393,7 +350,7 @@ def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None
 
 def test_steps_can_be_iterated(record: Callable[..., refold.Recording]) -> None:
     """`agent.iter` gives node after node."""
-    agent = Agent(Script([call("count")], say("done")).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script([call("count")], say("done")).model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def count() -> int:
@@ -408,12 +365,16 @@ def test_steps_can_be_iterated(record: Callable[..., refold.Recording]) -> None:
 
 def test_messages_may_be_the_output(record: Callable[..., refold.Recording]) -> None:
     """CONTRACT.md §17.2: times and ids are those of the run; a history goes on from them."""
-    script = Script(
-        [ThinkingPart("hm", signature="s"), TextPart("one"), ToolCallPart("count", '{ "n": 1 }')],
+    script = sdk.Script(
+        [
+            sdk.ThinkingPart("hm", signature="s"),
+            sdk.TextPart("one"),
+            sdk.ToolCallPart("count", '{ "n": 1 }'),
+        ],
         say("two"),
         say("three"),
     )
-    agent = Agent(script.model, capabilities=[Refold()])
+    agent = sdk.Agent(script.model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def count(n: int) -> int:
@@ -437,7 +398,7 @@ def test_messages_may_be_the_output(record: Callable[..., refold.Recording]) -> 
 
 def test_each_question_is_dated_as_its_answer(record: Callable[..., refold.Recording]) -> None:
     """And each answer as it came."""
-    agent = Agent(Script([call("count")], say("done")).model, capabilities=[Refold()])
+    agent = sdk.Agent(sdk.Script([call("count")], say("done")).model, capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def count() -> int:
@@ -457,7 +418,9 @@ def test_each_question_is_dated_as_its_answer(record: Callable[..., refold.Recor
 def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
     """CONTRACT.md §17.2: as a difference of messages."""
     prompt = ["Be brief."]
-    agent = Agent(Script(say("ok")).model, instructions=lambda: prompt[0], capabilities=[Refold()])
+    agent = sdk.Agent(
+        sdk.Script(say("ok")).model, instructions=lambda: prompt[0], capabilities=[sdk.Refold()]
+    )
 
     async def ask(_run: refold.Run, question: str) -> str:
         return (await agent.run(question)).output
@@ -475,10 +438,10 @@ def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
     """A live model that says something else drifts; an edited answer goes on from there."""
     said = ["ok"]
 
-    def answer(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        return ModelResponse(parts=say(said[0]))
+    def answer(_messages: list[sdk.ModelMessage], _info: sdk.AgentInfo) -> sdk.ModelResponse:
+        return sdk.ModelResponse(parts=say(said[0]))
 
-    agent = Agent(FunctionModel(answer), capabilities=[Refold()])
+    agent = sdk.Agent(sdk.FunctionModel(answer), capabilities=[sdk.Refold()])
 
     async def ask(_run: refold.Run, question: str) -> str:
         return (await agent.run(question)).output
@@ -507,7 +470,7 @@ def test_children_have_agents_of_their_own(record: Callable[..., refold.Recordin
     """Each run is known by its loop; the tree of delegations is as without a framework."""
 
     async def expert(_run: refold.Run, question: str) -> str:
-        agent = Agent(Script(say("twice")).model, capabilities=[Refold()])
+        agent = sdk.Agent(sdk.Script(say("twice")).model, capabilities=[sdk.Refold()])
         return (await agent.run(question)).output
 
     async def ask(run: refold.Run, questions: list[str]) -> list[Any]:
@@ -527,18 +490,18 @@ def test_a_person_may_be_asked_by_a_tool(tmp_path: Path) -> None:
     """The run is suspended in the middle of an agent, and goes on from there."""
     asked: list[int] = []
 
-    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    def answer(messages: list[sdk.ModelMessage], _info: sdk.AgentInfo) -> sdk.ModelResponse:
         asked.append(len(messages))
-        return ModelResponse([call("may_i")] if len(messages) == 1 else say("done"))
+        return sdk.ModelResponse([call("may_i")] if len(messages) == 1 else say("done"))
 
-    agent = Agent(FunctionModel(answer))
+    agent = sdk.Agent(sdk.FunctionModel(answer))
 
     async def ask(run: refold.Run, question: str) -> str:
         async def may_i() -> str:
             return str(await run.ask("May I?"))
 
-        capability = Refold(run, effects={"may_i": "program"})
-        toolset = FunctionToolset[Any]([may_i])
+        capability = sdk.Refold(run, effects={"may_i": "program"})
+        toolset = sdk.FunctionToolset[Any]([may_i])
         result = await agent.run(question, toolsets=[toolset], capabilities=[capability])
         return result.output
 
@@ -556,11 +519,11 @@ def test_an_asynchronous_caller_lends_its_loop(tmp_path: Path) -> None:
     """Models and tools are awaited there, so they may share its clients and locks."""
     loops: list[asyncio.AbstractEventLoop] = []
 
-    async def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    async def answer(messages: list[sdk.ModelMessage], _info: sdk.AgentInfo) -> sdk.ModelResponse:
         loops.append(asyncio.get_running_loop())
-        return ModelResponse([call("look")] if len(messages) == 1 else say("done"))
+        return sdk.ModelResponse([call("look")] if len(messages) == 1 else say("done"))
 
-    agent = Agent(FunctionModel(answer), capabilities=[Refold()])
+    agent = sdk.Agent(sdk.FunctionModel(answer), capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     async def look() -> str:
@@ -581,14 +544,14 @@ def test_a_model_request_can_time_out(record: Callable[..., refold.Recording]) -
     """The request is cancelled where it runs; the recorded timer fires again in a replay."""
     cancelled = threading.Event()
 
-    async def hangs(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+    async def hangs(_messages: list[sdk.ModelMessage], _info: sdk.AgentInfo) -> sdk.ModelResponse:
         try:
             await asyncio.Event().wait()
         finally:
             cancelled.set()
         raise AssertionError
 
-    agent = Agent(FunctionModel(hangs), capabilities=[Refold()])
+    agent = sdk.Agent(sdk.FunctionModel(hangs), capabilities=[sdk.Refold()])
 
     async def ask(_run: refold.Run, question: str) -> str:
         try:
@@ -604,7 +567,7 @@ def test_a_model_request_can_time_out(record: Callable[..., refold.Recording]) -
 
 def test_limits_count_what_agents_spend(tmp_path: Path) -> None:
     """A run's caps on model tokens hold for agents, too."""
-    agent = Agent(TestModel(), capabilities=[Refold()])
+    agent = sdk.Agent(sdk.TestModel(), capabilities=[sdk.Refold()])
 
     @agent.tool_plain
     def look() -> str:
@@ -621,10 +584,10 @@ def test_limits_count_what_agents_spend(tmp_path: Path) -> None:
 
 def test_a_program_awaits_its_agents(tmp_path: Path) -> None:
     """CONTRACT.md §17.6: a plain one cannot; an agent in an effect is no program's."""
-    agent = Agent(Script(say("ok")).model)
+    agent = sdk.Agent(sdk.Script(say("ok")).model)
 
     def plain(run: refold.PlainRun, question: str) -> str:
-        return agent.run_sync(question, capabilities=[Refold(run)]).output  # type: ignore[arg-type]  # what is tested
+        return agent.run_sync(question, capabilities=[sdk.Refold(run)]).output  # type: ignore[arg-type]  # what is tested
 
     recording = refold.record(plain, "hi", log=tmp_path / "run.jsonl")
 
@@ -634,11 +597,11 @@ def test_a_program_awaits_its_agents(tmp_path: Path) -> None:
 
 def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     """Through the provider's SDK, on the host; with the server off, the replay is whole."""
-    provider = OpenAIProvider(base_url=server.openai_url, api_key="sk-not-a-real-key")
-    agent = Agent(
-        OpenAIChatModel("small-1", provider=provider),
+    provider = sdk.OpenAIProvider(base_url=server.openai_url, api_key="sk-not-a-real-key")
+    agent = sdk.Agent(
+        sdk.OpenAIChatModel("small-1", provider=provider),
         instructions="Be brief.",
-        capabilities=[Refold()],
+        capabilities=[sdk.Refold()],
     )
 
     @agent.tool_plain
@@ -653,13 +616,15 @@ def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
 
 def test_a_refused_request_keeps_its_status(server: ModelServer, tmp_path: Path) -> None:
     """Beyond the recorded answers the server says 599."""
-    provider = OpenAIProvider(base_url=f"{server.url}/none", api_key="sk-not-a-real-key")
-    agent = Agent(OpenAIChatModel("small-1", provider=provider), capabilities=[Refold()])
+    provider = sdk.OpenAIProvider(base_url=f"{server.url}/none", api_key="sk-not-a-real-key")
+    agent = sdk.Agent(
+        sdk.OpenAIChatModel("small-1", provider=provider), capabilities=[sdk.Refold()]
+    )
 
     async def ask(_run: refold.Run, question: str) -> int:
         try:
             await agent.run(question)
-        except (ModelHTTPError, UnexpectedModelBehavior) as error:
+        except (sdk.ModelHTTPError, sdk.UnexpectedModelBehavior) as error:
             return getattr(error, "status_code", 0)
         return 0
 
@@ -668,8 +633,8 @@ def test_a_refused_request_keeps_its_status(server: ModelServer, tmp_path: Path)
 
 def test_without_the_capability_the_way_out_is_named(tmp_path: Path) -> None:
     """CONTRACT.md §17.6: a client that would open a socket is refused, with the adapter to use."""
-    provider = OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
-    agent = Agent(OpenAIChatModel("small-1", provider=provider))
+    provider = sdk.OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
+    agent = sdk.Agent(sdk.OpenAIChatModel("small-1", provider=provider))
 
     async def ask(_run: refold.Run, question: str) -> str:
         return (await agent.run(question)).output

@@ -4,69 +4,73 @@ import asyncio
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic_ai.messages import (
-    ModelResponse,
-    NativeToolCallPart,
-    NativeToolReturnPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-)
-from pydantic_ai.usage import RequestUsage
 
 import refold
 from refold.cli import main
 from refold.engine.errors import ExtraMissing, ModelError, ModelNotFound, OptionRefused
 from refold.engine.log.reader import read_entries
 from refold.engine.models import model_from
-from refold.engine.models.pydantic_ai import answer_of, neutral_answer, reply_of
 from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
+from tests.support.later import Later
 from tests.support.loops import for_each
 from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
+
+if TYPE_CHECKING:
+    from tests.support import pydantic_sdk as sdk
+else:
+    sdk = Later("tests.support.pydantic_sdk")
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
 
 
-@for_each(
-    "parts",
-    [
-        [TextPart("hi")],
-        [TextPart("a"), ToolCallPart("look", {"at": [1]}, tool_call_id="c1")],
-        [ToolCallPart("look", '{ "at": 1 }', tool_call_id="c1"), TextPart("after")],
-        [ToolCallPart("look", "no json", tool_call_id="c1")],
-        [ThinkingPart("hm", signature="s", provider_name="p"), TextPart("a"), TextPart("b")],
-        [],
-    ],
-)
-def test_an_answer_comes_back_as_it_was(parts: list[Any]) -> None:
+def test_an_answer_comes_back_as_it_was() -> None:
     """All but the moment and what the framework writes on it afterwards."""
-    usage = RequestUsage(input_tokens=3, output_tokens=2, details={"reasoning": 1})
-    answer = ModelResponse(
-        parts,
-        usage=usage,
-        model_name="m",
-        timestamp=NOON,
-        provider_response_id="r1",
-        provider_details={"finish": "stop"},
-        finish_reason="stop",
-    )
+    cases: list[list[Any]] = [
+        [sdk.TextPart("hi")],
+        [sdk.TextPart("a"), sdk.ToolCallPart("look", {"at": [1]}, tool_call_id="c1")],
+        [sdk.ToolCallPart("look", '{ "at": 1 }', tool_call_id="c1"), sdk.TextPart("after")],
+        [sdk.ToolCallPart("look", "no json", tool_call_id="c1")],
+        [
+            sdk.ThinkingPart("hm", signature="s", provider_name="p"),
+            sdk.TextPart("a"),
+            sdk.TextPart("b"),
+        ],
+        [],
+    ]
+    for parts in cases:
+        usage = sdk.RequestUsage(input_tokens=3, output_tokens=2, details={"reasoning": 1})
+        answer = sdk.ModelResponse(
+            parts,
+            usage=usage,
+            model_name="m",
+            timestamp=NOON,
+            provider_response_id="r1",
+            provider_details={"finish": "stop"},
+            finish_reason="stop",
+        )
 
-    reply = reply_of("m", answer, 1)
+        reply = sdk.reply_of("m", answer, 1)
 
-    assert answer_of("m", reply, NOON) == answer
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.requests) == (3, 2, 1)
-    assert neutral_answer(answer_of("m", reply, NOON)) == reply.message
+        assert sdk.answer_of("m", reply, NOON) == answer
+        assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.requests) == (
+            3,
+            2,
+            1,
+        )
+        assert sdk.neutral_answer(sdk.answer_of("m", reply, NOON)) == reply.message
 
 
 def test_a_plain_answer_is_not_said_twice() -> None:
     """Its parts stand in the neutral shape alone."""
-    answer = ModelResponse([TextPart("hi"), ToolCallPart("look", {"n": 1}, tool_call_id="c")])
+    answer = sdk.ModelResponse(
+        [sdk.TextPart("hi"), sdk.ToolCallPart("look", {"n": 1}, tool_call_id="c")]
+    )
 
-    message = neutral_answer(answer)
+    message = sdk.neutral_answer(answer)
 
     assert message["content"] == "hi"
     assert message["tool_calls"] == [{"id": "c", "name": "look", "arguments": {"n": 1}}]
@@ -77,24 +81,31 @@ def test_what_is_no_answer_is_malformed() -> None:
     """Somebody edited it."""
     message = {"role": "assistant", "content": "", "provider": {"pydantic_ai": {"parts": [1]}}}
     with pytest.raises(ModelError, match="no answer of Pydantic AI"):
-        answer_of("m", ModelReply(message=message), NOON)
+        sdk.answer_of("m", ModelReply(message=message), NOON)
 
 
 def test_an_edited_answer_is_its_neutral_shape() -> None:
     """As a fork writes one: without `provider`."""
     message = {"role": "assistant", "content": "what if"}
 
-    assert answer_of("m", ModelReply(message=message), NOON).parts == [TextPart("what if")]
+    assert sdk.answer_of("m", ModelReply(message=message), NOON).parts == [sdk.TextPart("what if")]
 
 
 def test_a_call_without_an_id_is_named_by_its_place() -> None:
     """Not by the one that the framework draws: a live run would differ from the record."""
-    own = ToolCallPart("look", tool_call_id="own")
-    served = [NativeToolCallPart("find"), NativeToolCallPart("find")]
-    ends = [NativeToolReturnPart("find", {}, one.tool_call_id) for one in reversed(served)]
-    parts: list[Any] = [ToolCallPart("look"), own, *served, *ends, ToolCallPart("look"), own]
+    own = sdk.ToolCallPart("look", tool_call_id="own")
+    served = [sdk.NativeToolCallPart("find"), sdk.NativeToolCallPart("find")]
+    ends = [sdk.NativeToolReturnPart("find", {}, one.tool_call_id) for one in reversed(served)]
+    parts: list[Any] = [
+        sdk.ToolCallPart("look"),
+        own,
+        *served,
+        *ends,
+        sdk.ToolCallPart("look"),
+        own,
+    ]
 
-    message = reply_of("m", ModelResponse(parts), 4).message
+    message = sdk.reply_of("m", sdk.ModelResponse(parts), 4).message
     kept = [part["tool_call_id"] for part in message["provider"]["pydantic_ai"]["parts"]]
 
     assert [call["id"] for call in message["tool_calls"]] == [kept[n] for n in (0, 1, 6, 7)]
@@ -107,8 +118,8 @@ def test_a_call_without_an_id_is_named_by_its_place() -> None:
 def test_a_refusal_is_sent_back_as_its_text() -> None:
     """The framework would leave it out; its agents get the answer as it came."""
     details = {"refusal": "I cannot help with that."}
-    came = ModelResponse([], finish_reason="content_filter", provider_details=details)
-    reply = reply_of("m", came, 1)
+    came = sdk.ModelResponse([], finish_reason="content_filter", provider_details=details)
+    reply = sdk.reply_of("m", came, 1)
     with ModelServer({OPENAI_PATH: [said("Twice a day.")]}) as server:
         asked = (*ASKED.messages, reply.message, {"role": "user", "content": "And now?"})
         complete(
@@ -120,7 +131,7 @@ def test_a_refusal_is_sent_back_as_its_text() -> None:
     assert [each["content"] for each in body["messages"]] == [
         "Tides?", details["refusal"], "And now?",
     ]  # fmt: skip
-    assert answer_of("m", reply, NOON).parts == []
+    assert sdk.answer_of("m", reply, NOON).parts == []
 
 
 def complete(model: Any, request: ModelRequest = ASKED) -> ModelReply:
@@ -205,6 +216,7 @@ def test_the_command_line_opens_it(
 
 CHILD = """
 import refold
+
 
 async def asks(run, question):
     reply = await run.model([{"role": "user", "content": question}])

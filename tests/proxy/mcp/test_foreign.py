@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from refold.engine.log.reader import read_entries
 from tests.support.foreign import DEADLINE_SECONDS, FOREIGN
 from tests.support.upstream import Upstream
 
-pytest.importorskip("mcp")
+if find_spec("mcp") is None:  # to import it here would take each worker a second
+    pytest.skip("needs mcp", allow_module_level=True)
 
 REFOLD = (sys.executable, "-m", "refold")
 AGENT = (sys.executable, str(FOREIGN / "mcp_agent.py"))

@@ -4,8 +4,9 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import Result
@@ -15,10 +16,14 @@ from refold.cli.commands.more.mcp import recorded
 from refold.engine.models import FunctionModel, ScriptedModel
 from refold.engine.runners.recorded import Recording
 from refold.tools.configuration.prepared_run import delegation_run, planned
+from tests.support.later import Later
 
-pytest.importorskip("mcp")
-
-from mcp import Client, StdioServerParameters, stdio_client
+if find_spec("mcp") is None:
+    pytest.skip("needs mcp", allow_module_level=True)
+if TYPE_CHECKING:
+    import mcp
+else:
+    mcp = Later("mcp")
 
 KINDS = ("subagent", "spawn", "dispatch_subagents", "subagent_dispatch", "dispatch_subagent")
 CALLS: dict[str, dict[str, Any]] = {
@@ -43,7 +48,7 @@ def project(tmp_path: Path) -> Path:
 
 def session(
     project: Path,
-    talk: Callable[[Client], Any],
+    talk: "Callable[[mcp.Client], Any]",
     *,
     kinds: tuple[str, ...] = KINDS,
     program: Any = "agent",
@@ -56,7 +61,7 @@ def session(
     async def both() -> Any:
         log = project / "run.jsonl"
         served = recorded(given.input, log=log, tools=given.tools, **options)
-        async with served as (made, run), Client(made) as client:
+        async with served as (made, run), mcp.Client(made) as client:
             found = await talk(client)
         return found, run.result()
 
@@ -70,7 +75,7 @@ def text_of(result: Any) -> str:
 def test_each_kind_starts_children_that_are_recorded_and_replayed(project: Path) -> None:
     """§14.21: a session is one run; jobs of one call are there for the next."""
 
-    async def talk(client: Client) -> list[Any]:
+    async def talk(client: mcp.Client) -> list[Any]:
         results = await asyncio.gather(*(client.call_tool(*call) for call in CALLS.items()))
         waited = await client.call_tool("spawn_await", {"job_ids": "*"})
         return [*results, waited]
@@ -89,7 +94,7 @@ def test_each_kind_starts_children_that_are_recorded_and_replayed(project: Path)
 
 
 def test_a_client_is_offered_the_schema_that_a_model_would_be(project: Path) -> None:
-    async def talk(client: Client) -> Any:
+    async def talk(client: mcp.Client) -> Any:
         return (await client.list_tools()).tools
 
     found, _ = session(project, talk, kinds=("subagent",))
@@ -101,7 +106,7 @@ def test_a_client_is_offered_the_schema_that_a_model_would_be(project: Path) -> 
 def test_limits_hold_for_the_session_and_refusals_are_errors_or_words(project: Path) -> None:
     """As for a model: a cap is told, an unknown tool is an error, and neither ends the session."""
 
-    async def talk(client: Client) -> list[tuple[str, bool | None]]:
+    async def talk(client: mcp.Client) -> list[tuple[str, bool | None]]:
         calls = [("subagent", {"task": "one"}), ("subagent", {"task": "two"}), ("next_call", {})]
         found = [await client.call_tool(*call) for call in calls]
         return [(text_of(each), each.is_error) for each in found]
@@ -131,7 +136,7 @@ async def waits(run: refold.Run, _input: Any) -> None:
 def test_a_call_that_the_client_gives_up_is_cancelled(project: Path) -> None:
     """The child ends as cancelled, and the session goes on; so it ends with the client, too."""
 
-    async def talk(client: Client) -> None:
+    async def talk(client: mcp.Client) -> None:
         for _ in range(2):
             call = asyncio.ensure_future(client.call_tool("subagent", {"task": "wait"}))
             await asyncio.to_thread(ARRIVED.acquire)
@@ -147,7 +152,7 @@ def test_a_call_that_the_client_gives_up_is_cancelled(project: Path) -> None:
 
 
 def test_a_run_that_ended_answers_every_call(project: Path) -> None:
-    async def talk(client: Client) -> list[bool | None]:
+    async def talk(client: mcp.Client) -> list[bool | None]:
         first = await client.call_tool("subagent", {"task": "wait"})
         return [first.is_error, (await client.call_tool("subagent", {"task": "x"})).is_error]
 
@@ -159,7 +164,7 @@ def test_a_run_that_ended_answers_every_call(project: Path) -> None:
 
 
 def test_a_run_that_cannot_begin_is_refused(project: Path) -> None:
-    async def talk(_client: Client) -> None:
+    async def talk(_client: mcp.Client) -> None:
         raise AssertionError
 
     with pytest.raises(refold.UsageError, match="No module named 'no'"):
@@ -172,12 +177,12 @@ def test_a_client_starts_the_command(project: Path) -> None:
     (project / "script.yaml").write_text("subagent: [At noon.]\n")
     (project / "refold.yaml").write_text("limits: {max_children: 1}\n")
     words = ["-m", "refold", "mcp", "runs", "--delegate", "subagent", "--model"]
-    given = StdioServerParameters(
+    given = mcp.StdioServerParameters(
         command=sys.executable, args=[*words, "scripted:script.yaml"], cwd=project
     )
 
     async def talk() -> list[str]:
-        async with Client(stdio_client(given)) as client:
+        async with mcp.Client(mcp.stdio_client(given)) as client:
             found = [await client.call_tool("subagent", {"task": "x"}) for _ in range(2)]
         return [text_of(each) for each in found]
 

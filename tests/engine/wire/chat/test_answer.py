@@ -3,12 +3,11 @@
 import json
 from itertools import repeat
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
@@ -23,7 +22,13 @@ from tests.support.api_answers import (
     read_stream,
     sse,
 )
+from tests.support.later import Later
 from tests.support.loops import for_each
+
+if TYPE_CHECKING:
+    import openai.types.chat
+else:
+    openai = Later("openai")
 
 
 def message(said: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +71,7 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The SDK's own dump, with and without null members."""
     said = read_body("chat", body).message
-    parsed = ChatCompletion.model_validate(body).choices[0].message
+    parsed = openai.types.chat.ChatCompletion.model_validate(body).choices[0].message
 
     assert message(parsed.model_dump(exclude_none=True)) == said
     assert message(parsed.model_dump()) == said

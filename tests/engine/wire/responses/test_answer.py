@@ -2,12 +2,11 @@
 
 import json
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import Response
 
 from refold.engine.events.outcome import Usage
 from tests.engine.wire.responses.test_request import asked, call, said
@@ -21,7 +20,13 @@ from tests.support.api_answers import (
     responses_events,
     sse,
 )
+from tests.support.later import Later
 from tests.support.loops import for_each
+
+if TYPE_CHECKING:
+    import openai.types.responses
+else:
+    openai = Later("openai")
 
 
 def called(call_id: str = "c") -> dict[str, Any]:
@@ -50,7 +55,7 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The items as they came, and as the SDK sends its objects."""
     answered = read_body("responses", body)
-    items = Response.model_construct(**body).output
+    items = openai.types.responses.Response.model_construct(**body).output
     sent = [item.model_dump(exclude_unset=True, mode="json") for item in items]
 
     assert asked(body["output"]) == [answered.message]
