@@ -59,8 +59,6 @@ _JSON: Final = "refold.json"
 """The place in click's context for `--json`, for a command and the functions that it calls."""
 
 _settings = {"debug": False, "heard": True}
-_quota: list[int] = []
-"""Within `at_most`: lines that may still be printed, and lines that were not."""
 
 
 def set_debug(*, is_on: bool) -> None:
@@ -158,11 +156,6 @@ def line(*parts: Part, cut: bool = False) -> None:
 
     Without a terminal, 80 characters, or COLUMNS.
     """
-    if _quota:
-        if not _quota[0]:
-            _quota[1] += 1
-            return
-        _quota[0] -= 1
     if not cut:
         _print(*parts)
     elif screen := _console():
@@ -183,25 +176,20 @@ def _piped_width() -> int:
     return _COLUMNS
 
 
-@contextlib.contextmanager
-def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
-    """Print at most so many lines in the block; the last one counts the omitted lines.
+def some(
+    lines: Iterable[Sequence[Part]], most: int | None, left_out: int, thing: str, *, cut: bool
+) -> None:
+    """Print at most so many lines, the last of which counts what is left out.
 
-    `left_out` things are not even among the lines that the block would print.
+    `left_out` things are not even among the lines. With `cut`, a line is cut unless it is one part,
+    such as a path.
     """
-    if most is None:
-        yield
-        return
-    _quota[:] = [most - 1, 0]
-    try:
-        yield
-        cut = _quota[1]
-    finally:
-        _quota.clear()
-    left = [words.counted(cut, "line")] * bool(cut) + [words.counted(left_out, thing)] * bool(
-        left_out
-    )
-    if left:
+    every = list(lines)
+    shown = every if most is None else every[: most - 1]
+    for parts in shown:
+        line(*parts, cut=cut and len(parts) > 1)
+    counts = {"line": len(every) - len(shown), thing: 0 if most is None else left_out}
+    if left := [words.counted(count, name) for name, count in counts.items() if count]:
         line((f"left out: {' and '.join(left)}; to list everything, add --all", "yellow"))
 
 

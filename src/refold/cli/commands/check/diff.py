@@ -60,9 +60,8 @@ def command(
 
     def describe() -> None:
         shown = None if every else output.LINES_MAX
-        with output.at_most(shown, "difference", found.count - len(found.differences)):
-            for each in found.lines(every=every):
-                output.line(each.expandtabs())
+        lines = ([each.expandtabs()] for each in found.lines(every=every))
+        output.some(lines, shown, found.count - len(found.differences), "difference", cut=False)
         for file in files:
             output.line((f"{file.path}: the files differ at the end", "bold"))
             for line in file.diff[:shown]:

@@ -1,6 +1,7 @@
 """`refold why`: what led to an entry, back to the first line of its root (CONTRACT.md §14.14)."""
 
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -76,8 +77,8 @@ def command(
             output.document(document)
             return FINE
         shown = [opened.shown(cause.log) for cause in found.causes]
-        with output.at_most(most, "link", found.count - len(found.causes)):
-            _describe(found.causes, shown, every=every)
+        lines = _lines(found.causes, shown, every=every)
+        output.some(lines, most, found.count - len(found.causes), "link", cut=True)
         print_guarantee(guarantee_of(opened.path))
         if found.causes[0].kind == "run.finished" and found.count == 1:
             _point_to_answer(opened.path, log)
@@ -104,35 +105,37 @@ def _number(log: OpenedLog, entry: str) -> int:
         raise click.UsageError(f"{entry}: expected {expected}") from None
 
 
-def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
+def _lines(
+    found: tuple[Cause, ...], shown: list[str], *, every: bool
+) -> Iterator[list[output.Part]]:
     level, before = 0, ""
     edited = {name: edited_in(Path(name)) for name in {each.log for each in found}}
     began_us = min((each.wall_us for each in found if each.wall_us is not None), default=None)
     for cause, name in zip(found, shown, strict=True):
         if name != before and (every or cause.is_main):
-            output.line((name, "bold"))
+            yield [(name, "bold")]
             before = name
         indent = 0 if every else 2 * min(level, _LEVELS_MAX) + (0 if cause.is_main else 4)
         level += cause.is_main
         of = f"of {found[cause.of].seq}" if every and cause.of is not None else ""
         elsewhere = "" if name == before else f"{name} "
         is_edited = (cause.kind, cause.call) in edited[cause.log]
-        _print(cause, f"{'':{indent}}", of, elsewhere, began_us, is_edited=is_edited)
+        yield _line(cause, f"{'':{indent}}", of, elsewhere, began_us, is_edited=is_edited)
     last = found[-1]
     if not every and last.seq == 0 and last.data.get("parent"):
-        output.line(("the parent's log is missing or belongs to a different run", "yellow"))
+        yield [("the parent's log is missing or belongs to a different run", "yellow")]
     if every:
-        output.line((words.counted(len(found), "entry", "entries"), "dim"))
+        yield [(words.counted(len(found), "entry", "entries"), "dim")]
 
 
-def _print(
+def _line(
     cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | None, *, is_edited: bool
-) -> None:
+) -> list[output.Part]:
     how = "" if cause.of is None else cause.how
     after = ""
     if began_us is not None and cause.wall_us is not None:
         after = f"+{words.seconds((cause.wall_us - began_us) // 1000)}  "
-    output.line(
+    return [
         (f"{indent}{f'{how} {of}'.strip():<{20 if of else 10}} ", "dim"),
         (elsewhere, "dim"),
         f"{cause.seq} ",
@@ -142,5 +145,4 @@ def _print(
         (f"{cause.where}  " if cause.where else "", "bold"),
         EDITED if is_edited else "",
         *gist(cause.kind, cause.data),
-        cut=True,
-    )
+    ]
