@@ -8,6 +8,7 @@ a replay makes the same bytes without writing any. The rules are CONTRACT.md §3
 """
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -298,12 +299,19 @@ def remove_all(paths: Iterable[Path]) -> None:
     """Remove files, and folders with all that is in them; of a link, the link goes.
 
     Raises:
+        PermissionError: a folder of one may not be written to; nothing is removed.
         OSError: one cannot be removed; those after it stay.
     """
     from shutil import rmtree  # noqa: PLC0415 - it loads compressors, and who reads removes nothing
 
-    for path in paths:
-        rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    found = {path: path.is_dir() and not path.is_symlink() for path in paths}
+    for path, is_folder in found.items():
+        below = (each for each in path.rglob("*") if each.is_dir()) if is_folder else ()
+        for folder in (path.parent, *((path, *below) if is_folder else ())):
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(folder))
+    for path, is_folder in found.items():
+        rmtree(path) if is_folder else path.unlink()
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

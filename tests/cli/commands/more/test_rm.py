@@ -132,6 +132,19 @@ def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said
     assert sorted(folder.rglob("*")) == before
 
 
+def test_in_a_folder_that_may_not_be_written_to_nothing_is_removed(
+    folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log whose contents alone were removed could not be replayed. Root may write anywhere."""
+    before, above = sorted(folder.rglob("*")), folder / "survey.blobs" / "cd"
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != above)
+
+    said = invoke("rm", folder / "survey.jsonl")
+
+    assert (said.exit_code, said.stderr) == (2, f"refold: {above}: Permission denied\n")
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_a_run_that_is_written_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     log = tmp_path / "live.jsonl"
 
