@@ -212,7 +212,8 @@ def _asked(
 
 def _why(done: "subprocess.CompletedProcess[bytes]") -> str:
     """Return the first reason that ssh-keygen gives, without the name of a temporary file."""
-    said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+    said = [line for line in lines if not line.startswith("@")]  # a box of letters
     reason = re.sub(r"^(?:\S*\.refold(?::\d+)?|Enter passphrase): ", "", said[0]) if said else ""
     return reason or f"ssh-keygen exited with {done.returncode}"
 

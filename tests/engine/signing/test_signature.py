@@ -207,6 +207,15 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str | None) ->
         SigningKey(tmp_path / "key")
 
 
+def test_of_a_key_that_others_may_read_the_reason_is_given(tmp_path: Path) -> None:
+    """OpenSSH begins it with a box of `@`."""
+    key = new_key(tmp_path / "key")
+    key.chmod(0o644)
+
+    with pytest.raises(KeyRefused, match="are too open"):
+        SigningKey(key)
+
+
 @pytest.mark.long
 def test_a_key_in_an_agent_signs_and_one_that_is_locked_is_refused(tmp_path: Path) -> None:
     """Without a terminal, before anything is recorded."""
