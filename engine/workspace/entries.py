@@ -93,6 +93,16 @@ class Repository:
 
 
 @attrs.frozen
+class Barred:
+    """A file or a folder that the user of the command may not read, write or search."""
+
+    path: str
+    """Empty for the top."""
+    mode: str
+    """What it may, in each of three digits: `040555`, `100444`."""
+
+
+@attrs.frozen
 class MadeObject:
     """A commit or an annotated tag that is new in a repository of the folder."""
 
@@ -153,6 +163,8 @@ class FolderStarted(_Entry):
     """Files that the commits have unchanged."""
     log: str = ""
     """The path of the log below the folder; empty if it is elsewhere."""
+    barred: tuple[Barred, ...] = ()
+    """By path; of more than 10,000, none."""
 
 
 @attrs.frozen
@@ -268,8 +280,10 @@ _CHANGED: Final = forms.members(
     made=forms.lines(MADE), altered=forms.listed(PATH),
     repositories=forms.optional(forms.listed(REPOSITORY)),
 )  # fmt: skip
+_BARRED: Final = forms.row(Barred, PLACE, forms.matching(r"(?:040|100)([0-7])\1\1"))
 _STARTED: Final = forms.members(
-    FolderStarted, path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
+    FolderStarted, {"barred": forms.listed(_BARRED)},
+    path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
     tree=Form(FileTree.of_text, lambda tree: tree.text), repositories=forms.listed(REPOSITORY),
 )  # fmt: skip
 _ENTRIES: Final = {

@@ -13,7 +13,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,7 @@ from refold.engine.log.descriptors import (
     write_all,
 )
 from refold.engine.workspace import paths
+from refold.engine.workspace.entries import Barred
 from refold.engine.workspace.git import blob_id
 from refold.engine.workspace.tree import TreeEntry
 
@@ -51,6 +53,8 @@ _SETTLED_NS: Final = 2_000_000_000
 its index once more: it then warns of line ends, as it does in no folder that is older."""
 _SCRATCH: Final = "refold-copy-"
 _LOCK: Final = "lock"
+_BARRED_MAX: Final = 10_000
+"""Files and folders that are noted; of more, none is: a whole folder may be read-only."""
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 _SPECIAL: Final = frozenset(("", ".", ".."))
 
@@ -216,6 +220,22 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
         name, folder = self._at(path, makes=True)
         os.rename(source, name, dst_dir_fd=folder)
 
+    def bar(self, path: str, mode: str) -> None:
+        """Give a file or a folder the rights of a mode; make an empty one if it is not there.
+
+        Raises:
+            FolderRefused: the path leads through a file or a link.
+            OSError: the system refuses.
+        """
+        is_folder = mode.startswith(FOLDER[:3])
+        if (found := self.status(path)) is None:
+            self.make(path, FOLDER if is_folder else FILE, b"")
+        if found is None or stat.S_IFMT(found.st_mode) == (
+            stat.S_IFDIR if is_folder else stat.S_IFREG
+        ):
+            name, folder = self._at(path)
+            os.chmod(name, int(mode[-3:], 8), dir_fd=folder)
+
     def _forget(self) -> None:
         if self._open >= 0:
             os.close(self._open)
@@ -236,6 +256,54 @@ def held_at(top: Path, path: str, most: int = TOTAL_MAX) -> DiskFile | None:
         if found is not None and not stat.S_ISDIR(found.st_mode) and found.st_size <= most:
             return folder.held(path)
     return None
+
+
+def barred_in(top: Path, passes: Collection[str]) -> tuple[Barred, ...]:
+    """Return the files and folders that this user may not use as their owner does, by path.
+
+    What is in a folder that it `passes`, and in git folders, is not looked at. Of links, none is.
+    """
+    found = tuple(islice(_barred(os.fspath(top), "", passes), _BARRED_MAX + 1))
+    return tuple(sorted(found, key=lambda one: one.path)) if len(found) <= _BARRED_MAX else ()
+
+
+def bar(top: Path, barred: Iterable[Barred]) -> None:
+    """Take rights away in a copy; make what the record has not, as it was not readable.
+
+    A copy belongs to who replays: a command that was refused to write would succeed in it.
+
+    Raises:
+        FolderRefused: a path leads through a file or a link.
+        OSError: the system refuses.
+    """
+    with Inside(top) as folder:
+        for one in sorted(barred, key=lambda one: one.path, reverse=True):  # inner ones first
+            if one.path:
+                folder.bar(one.path, one.mode)
+            else:
+                top.chmod(int(one.mode[-3:], 8))
+
+
+def _barred(place: str, path: str, passes: Collection[str]) -> Iterator[Barred]:
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        yield Barred(path, _mode(FOLDER, place))
+    try:
+        entries = [*os.scandir(place)]
+    except OSError:
+        return
+    for entry in entries:
+        below = f"{path}/{entry.name}" if path else entry.name
+        if entry.name == ".git" or below in passes:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _barred(entry.path, below, passes)
+        elif entry.is_file(follow_symlinks=False) and not os.access(entry, os.R_OK | os.W_OK):
+            yield Barred(below, _mode(FILE, entry.path))
+
+
+def _mode(kind: str, place: str) -> str:
+    rights = sum(right for right in (os.R_OK, os.W_OK, os.X_OK) if os.access(place, right))
+    return kind[:3] + str(rights) * 3
 
 
 def restore(

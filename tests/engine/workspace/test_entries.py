@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import FolderRefused
 from refold.engine.workspace.entries import (
+    Barred,
     FileChange,
     FolderChanged,
     FolderEntry,
@@ -47,6 +48,7 @@ START = FolderStarted(
     "entry",
     [
         START,
+        attrs.evolve(START, barred=(Barred("", "040555"), Barred("src/a", "100000"))),
         FolderChanged((_BACK,), ("0/1#2",)),
         FolderChanged((), (), START.repositories, is_end=True),
         FolderLost("the disk is full"),
@@ -109,6 +111,9 @@ _REPOSITORY: dict[str, Any] = _START["repositories"][0]
         {},
         {"when": "later"},
         {**_START, "path": "home"},
+        {**_START, "barred": [["../x", "040555"]]},
+        {**_START, "barred": [["x", "104555"]]},
+        {**_START, "barred": [["x", "100570"]]},
         {**_START, "below": "../x"},
         {**_START, "repositories": [{**_REPOSITORY, "commit": "--help"}]},
         {**_START, "repositories": [{**_REPOSITORY, "branch": "refs/../../x"}]},

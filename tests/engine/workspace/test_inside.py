@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.workspace import inside
+from refold.engine.workspace.entries import Barred
 from refold.engine.workspace.forms import as_lines
 from refold.engine.workspace.inside import (
     FILE,
@@ -23,6 +24,8 @@ from refold.engine.workspace.inside import (
     LINK,
     PROGRAM,
     Inside,
+    bar,
+    barred_in,
     restore,
     scratch_folder,
 )
@@ -304,3 +307,66 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
 def _may(folder: Path) -> int:
     """Return who may do what in a folder."""
     return folder.stat().st_mode & 0o777
+
+
+@pytest.fixture
+def barring(tmp_path: Path) -> Path:
+    """Return a folder with files, one of them in a folder, and a link that leads out."""
+    for path in ("r/f", "r/d/g", "r/.git/h", "r/out/i", "elsewhere"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    (tmp_path / "r" / "link").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "r"
+
+
+def test_what_the_user_may_not_do_is_found(barring: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the top, too; not what a log does not have, nor what a link names. Root may do all."""
+    assert barred_in(barring, {"out"}) == ()
+    monkeypatch.setattr(os, "access", lambda _, asked: not asked & os.W_OK)
+
+    found = barred_in(barring, {"out"})
+
+    assert found == (
+        Barred("", "040555"), Barred("d", "040555"), Barred("d/g", "100555"), Barred("f", "100555"),
+    )  # fmt: skip
+    monkeypatch.setattr(inside, "_BARRED_MAX", 3)
+    assert barred_in(barring, {"out"}) == ()
+
+
+def test_in_a_copy_the_user_may_not_do_the_same(barring: Path, tmp_path: Path) -> None:
+    """What was not readable is empty; a link is not followed, and a folder stays one."""
+    (tmp_path / "elsewhere").chmod(0o640)
+    (barring / "f").chmod(0o644)
+    barred = [
+        Barred("", "040555"), Barred("d", "040000"), Barred("d/g", "100444"), Barred("f", "040000"),
+        Barred("new", "100000"), Barred("link", "100000"), Barred("newer/in", "040111"),
+    ]  # fmt: skip
+
+    bar(barring, barred)
+
+    paths = (".", "d", "d/g", "f", "new", "newer/in", "../elsewhere")
+    assert {path: stat.S_IMODE((barring / path).stat().st_mode) for path in paths} == {
+        ".": 0o555, "d": 0, "d/g": 0o444, "f": 0o644, "new": 0, "newer/in": 0o111,
+        "../elsewhere": 0o640,
+    }  # fmt: skip
+    with pytest.raises(FolderRefused):
+        bar(barring, [Barred("link/x", "100000")])
+
+
+def test_it_is_the_user_who_is_asked_for(barring: Path) -> None:
+    """A read-only folder and a file that nobody may read, of a user who is not root."""
+    (barring / "f").chmod(0)
+    (barring / "d").chmod(0o555)
+    code = (
+        "import sys; from pathlib import Path; "
+        "from refold.engine.workspace.inside import barred_in; "
+        "print([(one.path, one.mode) for one in barred_in(Path(sys.argv[1]), {'out'})])"
+    )
+    other = ["bwrap", "--bind", "/", "/", "--unshare-user", "--uid", "1000"] * (os.geteuid() == 0)
+    command = [*other, sys.executable, "-c", code, str(barring)]
+    try:
+        said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no user namespaces here")
+
+    assert said == "[('d', '040555'), ('f', '100000')]\n"

@@ -14,7 +14,7 @@ from refold.engine.workspace.entries import FolderStarted, FolderState, Reposito
 from refold.engine.workspace.git import Git
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.copies import copied
-from refold.proxy.copies.copied import Copy, make_copy
+from refold.proxy.copies.copied import BorrowedFiles, Copy, make_copy
 from refold.proxy.copies.current import RecordedFolder, todays_folder
 from refold.proxy.copies.whose import Files
 from tests.support.folders import git, kept, repository
@@ -200,6 +200,18 @@ def test_a_submodule_and_a_repository_without_a_commit(tmp_path: Path) -> None:
         git(copy / "empty", "status", "--porcelain", "--branch")
         == "## No commits yet on main\n?? e"
     )
+
+
+def test_a_file_that_may_not_be_read_is_not_lent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_text("x")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    lent = BorrowedFiles([tmp_path], tmp_path / "copy", "/p", is_mounted=True, has_layers=False)
+
+    lent.take([TreeEntry("f", "100644", "out", "unreadable", 1)])
+
+    assert lent.notes(()) == ["neither in the log nor in the copy: f"]
 
 
 def test_what_the_log_left_out_is_lent_by_todays_folder(

@@ -19,6 +19,7 @@ from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.entries import (
     COMMON_TEXTS,
     OWN_TEXTS,
+    Barred,
     FolderChanged,
     FolderStarted,
     FolderState,
@@ -32,7 +33,7 @@ from tests.proxy.copies.test_placing import ran
 from tests.support.folders import git, kept, patch_with, repository
 
 ROOT: Final = Path(__file__).parents[3]
-MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "changes", "files")
+MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "barred", "changes", "files")
 """Of `x-refold.folder` and `x-refold.left`."""
 _CONTENT: Final = b"theirs"
 _NAMES: Final = ("a", "b", "a/b", "b/c", "a/b/c")
@@ -68,6 +69,7 @@ def _logs(draw: st.DrawFn) -> dict[str, Any]:
         "tree": draw(_drawn),
         "bases": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
         "repositories": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
+        "barred": draw(st.lists(st.sampled_from(("", "d", *_NAMES)), max_size=2, unique=True)),
         "has_commit": draw(st.booleans()),
         "texts": draw(st.lists(st.sampled_from((*OWN_TEXTS, *COMMON_TEXTS)), max_size=3)),
         "changes": draw(st.sampled_from(_NAMES)),
@@ -101,7 +103,8 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
         for path in sorted(drawn["repositories"])
     )  # fmt: skip
     path = drawn["path"].format(**places)
-    started = FolderStarted(path, drawn["below"], tree, repositories)
+    barred = tuple(Barred(each, "100000") for each in drawn["barred"])
+    started = FolderStarted(path, drawn["below"], tree, repositories, barred=barred)
     state = FolderState()
     for event in (
         started.as_event(),
@@ -111,10 +114,15 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
     return state
 
 
-def _seen(home: Path) -> list[tuple[str, int, bytes]]:
-    """Return all that the user has, with the times of the last change."""
+def _seen(home: Path) -> list[tuple[str, int, int, bytes]]:
+    """Return all that the user has, with its rights and the times of the last change."""
     return [
-        (str(each), each.lstat().st_mtime_ns, each.read_bytes() if each.is_file() else b"")
+        (
+            str(each),
+            each.lstat().st_mode,
+            each.lstat().st_mtime_ns,
+            each.read_bytes() if each.is_file() else b"",
+        )
         for each in sorted(home.rglob("*"))
     ]
 

@@ -129,18 +129,20 @@ def make_copy(
             copy.make(started.log, FILE, b"")
     places = _shown_at(started.path, today) if is_mounted else []
     git_folders = GitFolders(started, tree.by_path, top, work, places)
-    notes, shown = _histories(
+    told, shown = _histories(
         git_folders, started, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
     )
-    notes = [*edits.notes(started.path), *notes]
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
+    barred = {one.path for one in started.barred}
     lent = BorrowedFiles([*lenders], top, started.path, is_mounted, has_layers)
     lent.take(
         entry
         for entry in whole.differs
-        if not entry.is_restorable and not git_folders.holds(entry.path)
+        if not entry.is_restorable
+        and not (entry.value == "unreadable" and entry.path in barred)
+        and not git_folders.holds(entry.path)
     )
-    notes += lent.notes({*folder.altered, *folder.states})
+    notes = [*edits.notes(started.path), *told, *lent.notes({*folder.altered, *folder.states})]
     named = (Path(started.path), *([] if today is None else [today]))
     whole_names = dict.fromkeys([*named, *map(Path, map(os.path.realpath, named))])
     home = home_folder()
@@ -309,6 +311,7 @@ class BorrowedFiles:
         target = self.top / path
         is_folder = source.is_dir() and not source.is_symlink()
         is_there = is_folder and target.exists()  # the record has some of it
+        is_there |= source.is_file() and not os.access(source, os.R_OK)
         if is_there or not (is_folder or source.is_file() or source.is_symlink()):
             return False
         target.parent.mkdir(parents=True, exist_ok=True)

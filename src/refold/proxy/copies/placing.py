@@ -19,7 +19,7 @@ import attrs
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.git import is_installed
-from refold.engine.workspace.inside import scratch_folder
+from refold.engine.workspace.inside import bar, scratch_folder
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
@@ -154,6 +154,7 @@ def _placed(
 ) -> Placement:
     """Place a copy: in a sandbox, unless `why` says that there is none; `bare`: without layers."""
     recorded = copy.git_folders.started
+    bar(copy.top, recorded.barred)
     taken, seen = (*copy.edits.used, *copy.led), copy.git_folders.seen
     compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log, seen)
     left.enter_context(compared)
