@@ -113,10 +113,9 @@ class VerifiedRun(Value):
         """Whether it is intact and complete."""
         return self.verification.intact and self.verification.complete
 
-    @property
-    def is_authentic(self) -> bool:
-        """Whether a trusted key signed it."""
-        return self.verification.authentic is True
+    def is_sound(self, *, is_signed: bool) -> bool:
+        """Whether it is, and a trusted key signed it if that is asked for."""
+        return self.is_fine and (self.verification.authentic is True or not is_signed)
 
 
 def verified_below(
@@ -265,7 +264,7 @@ def command(
         output.document(_document_of_all(found) | more)
     elif is_many:
         _describe_many(found, is_signed=trust is not None)
-    if not all(each.is_fine and (trust is None or each.is_authentic) for each in found):
+    if not all(each.is_sound(is_signed=trust is not None) for each in found):
         return DAMAGED
     return DIFFERS if any(each.expected == NOT_KEPT for each in found) else FINE
 
@@ -356,7 +355,7 @@ def _describe_many(found: Sequence[VerifiedRun], *, is_signed: bool) -> None:
         guarantee = f" · {tree.root.guarantee}" if tree.root.guarantee else ""
         rows.append([*answers, *counts, f"{output.shown_path(each.log.given)}{guarantee}"])
     output.table(rows)
-    bad = [each for each in found if not (each.is_fine and (each.is_authentic or not is_signed))]
+    bad = [each for each in found if not each.is_sound(is_signed=is_signed)]
     for each in bad:
         output.line()
         describe(each.verification, each.log, each.expected)

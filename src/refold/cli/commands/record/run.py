@@ -126,7 +126,11 @@ def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
         loader = AgentLoader(place, known_tools=known_tools)
         found, problems = loader.discover_agents(), [*loader.skipped]
     if not found and (place.is_file() or (place / FILE_NAME).is_file()):
-        found, problems = _its_own(place, known_tools, problems)
+        try:  # other texts beside it are not agents
+            found = (load_agent(place, known_tools=known_tools),)
+            problems = [each for each in problems if Path(each.path).parent != place]
+        except InvalidDefError as error:
+            problems = [error, *problems]
     agents = tuple(
         PrintedAgent(
             id=agent.id,
@@ -139,20 +143,6 @@ def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
     )
     ok, shown = bool(agents) and not problems, output.shown_path(place)
     return CheckedAgents(folder=shown, ok=ok, agents=agents, problems=tuple(problems))
-
-
-def _its_own(
-    place: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
-) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
-    """Return the agent of this file or folder, and its problems, or those of the agents below.
-
-    Other texts beside it are not agents.
-    """
-    try:
-        agent = load_agent(place, known_tools=known_tools)
-    except InvalidDefError as error:
-        return (), [error, *problems]
-    return (agent,), [each for each in problems if Path(each.path).parent != place]
 
 
 def _describe(found: CheckedAgents) -> None:
