@@ -10,9 +10,7 @@ everything up are run by `.ci/run`; those that enter their environment have noth
 The pages of docs/ take long: `.ci/nightly` runs them.
 """
 
-import ast
 import contextlib
-import functools
 import importlib
 import json
 import math
@@ -491,7 +489,7 @@ _IDIOMS: Final = (
     r"\b(?:as such|besides|thereby|wherein|therein)\b",
 )
 """Phrases that are rare in English documentation, and frequent in text that reads as translated."""
-_PER_1000: Final = 5
+IDIOMS_PER_1000: Final = 5
 """Phrases that 1,000 words may have, as in the documents of well-kept projects."""
 
 
@@ -499,7 +497,7 @@ def _prose(document: str) -> str:
     return re.sub(r"(?ms)^```.*?^```|`[^`]*`", " ", DOCUMENTS[document])
 
 
-def _idioms(text: str) -> list[str]:
+def idioms_of(text: str) -> list[str]:
     return [found[0] for idiom in _IDIOMS for found in re.finditer(idiom, text)]
 
 
@@ -508,15 +506,15 @@ def test_every_document_is_in_plain_english(document: str) -> None:
     """At most five phrases per 1,000 words; one on a short page."""
     prose = _prose(document)
 
-    allowed = math.ceil(len(prose.split()) * _PER_1000 / 1000)
+    allowed = math.ceil(len(prose.split()) * IDIOMS_PER_1000 / 1000)
 
-    assert len(_idioms(prose)) <= allowed, _idioms(prose)
+    assert len(idioms_of(prose)) <= allowed, idioms_of(prose)
 
 
 def test_readme_and_pages_together_are_in_plain_english() -> None:
     prose = "\n".join(_prose(document) for document in ("README.md", *PAGES))
 
-    assert 1000 * len(_idioms(prose)) / len(prose.split()) <= _PER_1000
+    assert 1000 * len(idioms_of(prose)) / len(prose.split()) <= IDIOMS_PER_1000
 
 
 def _help_pages(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -532,64 +530,18 @@ def test_help_pages_are_in_plain_english() -> None:
     """Of all commands together."""
     pages = "\n".join(_help_pages(command_line, _CONTEXT))
 
-    found = _idioms(pages)
+    found = idioms_of(pages)
 
-    assert 1000 * len(found) / len(pages.split()) <= _PER_1000, found
+    assert 1000 * len(found) / len(pages.split()) <= IDIOMS_PER_1000, found
 
 
 def test_the_contract_is_in_plain_english() -> None:
     """At most twice as many phrases as in a page, for its clauses are dense."""
     prose = re.sub(r"(?ms)^```.*?^```|`[^`]*`", " ", CONTRACT)
 
-    found = _idioms(prose)
+    found = idioms_of(prose)
 
-    assert 1000 * len(found) / len(prose.split()) <= 2 * _PER_1000, found
-
-
-def test_docstrings_and_messages_of_each_folder_are_in_plain_english() -> None:
-    """Neither a folder nor a file is exempt."""
-    found = {
-        folder: idioms
-        for folder, (docstrings, messages) in _texts_of_code().items()
-        if len(idioms := _idioms(text := "\n".join([*docstrings, *messages])))
-        > math.ceil(len(text.split()) * _PER_1000 / 1000)
-    }
-
-    assert found == {}
-
-
-def test_messages_are_in_plain_english() -> None:
-    """All texts of the code but docstrings and names: errors, reports, help.
-
-    Of all folders together: some texts in `engine` and `tools` are in logs, which keep their bytes.
-    """
-    written = "\n".join(text for _, messages in _texts_of_code().values() for text in messages)
-
-    found = _idioms(written)
-
-    assert len(written.split()) > 10_000
-    assert 1000 * len(found) / len(written.split()) <= _PER_1000, found
-
-
-@functools.cache
-def _texts_of_code() -> dict[str, tuple[list[str], list[str]]]:
-    """Return the docstrings and the messages of each folder with source files."""
-    texts: dict[str, tuple[list[str], list[str]]] = {}
-    for top in ("engine", "replay", "tools", "src/refold"):
-        for file in sorted((ROOT / top).rglob("*.py")):
-            if any(each.is_symlink() for each in file.parents):
-                continue
-            folder = str(file.parent.relative_to(ROOT))
-            docstrings, messages = texts.setdefault(folder, ([], []))
-            nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
-            alone = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
-            found = (each for each in nodes if isinstance(each, ast.Constant))
-            for each in found:
-                if isinstance(each.value, str) and id(each) in alone:
-                    docstrings.append(each.value)
-                elif isinstance(each.value, str) and len(each.value.split()) > 2:
-                    messages.append(each.value)
-    return texts
+    assert 1000 * len(found) / len(prose.split()) <= 2 * IDIOMS_PER_1000, found
 
 
 def test_docstrings_of_the_public_names_are_in_plain_english() -> None:
@@ -597,9 +549,9 @@ def test_docstrings_of_the_public_names_are_in_plain_english() -> None:
     names = [name for name in dir(refold) if hasattr(refold.api, name)]
     written = "\n".join(getattr(refold.api, name).__doc__ for name in names)
 
-    found = _idioms(written)
+    found = idioms_of(written)
 
-    assert 1000 * len(found) / len(written.split()) <= _PER_1000, found
+    assert 1000 * len(found) / len(written.split()) <= IDIOMS_PER_1000, found
 
 
 def test_the_phrases_are_found() -> None:
@@ -608,6 +560,6 @@ def test_the_phrases_are_found() -> None:
         "he told me; she says; it stands; it is no log; whoever; what\nis it; a log, where it is;"
     )
 
-    found = _idioms(f"{text} it is another; it goes on; that of a log; he gives up; as such")
+    found = idioms_of(f"{text} it is another; it goes on; that of a log; he gives up; as such")
 
     assert len(found) == len(_IDIOMS)

@@ -7,6 +7,7 @@ import ast
 import functools
 import importlib
 import io
+import math
 import pkgutil
 import re
 import subprocess
@@ -25,6 +26,8 @@ import pytest
 import refold
 from refold.cli.group import COMMANDS
 from tests.support.loops import for_each, some
+from tests.support.nodes import nodes_of
+from tests.test_documents import IDIOMS_PER_1000, idioms_of
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = {"engine": "engine", "tools": "tools", "replay": "replay", "src/refold": ""}
@@ -373,9 +376,12 @@ _QUALIFIED: Final = {
 _LAST: Final = {name.rpartition(".")[2] for name in _QUALIFIED}
 
 
+_TOUCHING: Final = (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)
+
+
 def _touched(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
     """Yield what a file touches, and the line."""
-    for node in nodes:
+    for node in (each for each in nodes if isinstance(each, _TOUCHING)):
         for what in _touched_by(node):
             yield what, getattr(node, "lineno", 0)
 
@@ -424,6 +430,9 @@ class Facts:
     defined: frozenset[str]
     types: frozenset[str]
     taken: tuple[tuple[str, str], ...]
+    docstrings: tuple[str, ...]
+    messages: tuple[str, ...]
+    """Its other texts of three words or more: errors, reports, help."""
 
 
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -432,7 +441,10 @@ _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 @functools.cache
 def _facts(source: str) -> Facts:
     tree = _parsed(source)
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(tree)
+    alone = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+    constants = [each for each in nodes if isinstance(each, ast.Constant)]
+    texts = [(each.value, id(each) in alone) for each in constants if isinstance(each.value, str)]
     return Facts(
         docstring=ast.get_docstring(tree),
         touched=tuple(_touched(nodes)),
@@ -441,6 +453,8 @@ def _facts(source: str) -> Facts:
         defined=frozenset(node.name for node in nodes if isinstance(node, _DEFINITIONS)),
         types=frozenset(_types_of(tree)),
         taken=tuple(_taken(nodes)),
+        docstrings=tuple(text for text, is_alone in texts if is_alone),
+        messages=tuple(text for text, is_alone in texts if not is_alone and len(text.split()) > 2),
     )
 
 
@@ -474,6 +488,38 @@ def test_the_table_says_no_more_than_is_so() -> None:
 def test_every_module_says_what_it_is() -> None:
     """A docstring at the top of each file."""
     assert [source for source in SOURCES if not _facts(source).docstring] == []
+
+
+# --- plain English ---------------------------------------------------------------------------
+
+
+def test_docstrings_and_messages_of_each_folder_are_in_plain_english() -> None:
+    """Neither a folder nor a file is exempt."""
+    texts: dict[str, list[str]] = {}
+    for source in SOURCES:
+        facts = _facts(source)
+        texts.setdefault(str(Path(source).parent), []).extend(facts.docstrings + facts.messages)
+    found = {
+        folder: idioms
+        for folder, each in texts.items()
+        if len(idioms := idioms_of(text := "\n".join(each)))
+        > math.ceil(len(text.split()) * IDIOMS_PER_1000 / 1000)
+    }
+
+    assert found == {}
+
+
+def test_messages_are_in_plain_english() -> None:
+    """All texts of the code but docstrings and names: errors, reports, help.
+
+    Of all folders together: some texts in `engine` and `tools` are in logs, which keep their bytes.
+    """
+    written = "\n".join(text for source in SOURCES for text in _facts(source).messages)
+
+    found = idioms_of(written)
+
+    assert len(written.split()) > 10_000
+    assert 1000 * len(found) / len(written.split()) <= IDIOMS_PER_1000, found
 
 
 # --- who knows whom --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from refold.cli.arguments.logs import started
 from refold.cli.group import COMMANDS, refold
 from refold.engine.errors import RefoldError
+from tests.support.nodes import nodes_of
 
 _HINT = re.compile(r"(?:^|(?<!Usage): )(refold [a-z][a-z-]* .*)$", re.MULTILINE)
 _QUOTED = re.compile(r"`(refold [a-z][^`]*)`")
@@ -57,12 +58,12 @@ def texts_of(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
         code = path.read_text(encoding="utf-8")
         if not _WRITTEN.search(code):
             continue
-        tree = ast.parse(code)
-        parts = {id(part) for node in ast.walk(tree) for part in getattr(node, "values", ())}
-        for node in ast.walk(tree):
-            values = node.values if isinstance(node, ast.JoinedStr) else [node]
-            texts = [each.value if isinstance(each, ast.Constant) else "X" for each in values]
+        nodes = nodes_of(ast.parse(code))
+        parts = {id(part) for node in nodes for part in getattr(node, "values", ())}
+        for node in nodes:
             if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in parts:
+                values = node.values if isinstance(node, ast.JoinedStr) else [node]
+                texts = [each.value if isinstance(each, ast.Constant) else "X" for each in values]
                 yield f"{path}:{node.lineno}", "".join(map(str, texts))
 
 

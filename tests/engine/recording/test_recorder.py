@@ -1637,18 +1637,22 @@ def test_what_waits_when_the_program_ends_never_begins(tmp_path: Path) -> None:
     crowd = Crowd()
     full, _ = crowd.tools()
     main, one_at_a_time = threading.get_ident(), threading.Lock()
+    settled = threading.Event()
 
-    def settles() -> bool:
-        with one_at_a_time:
-            stack = walk_stack(frames()[main])
-        return {"_settle", "_arrival"} <= {frame.f_code.co_name for frame, _ in stack}
+    def wait_until_it_settles() -> None:
+        with one_at_a_time:  # only one looks
+            while not settled.is_set():
+                names = {frame.f_code.co_name for frame, _ in walk_stack(frames()[main])}
+                if {"_settle", "_arrival"} <= names:
+                    settled.set()
+                else:
+                    time.sleep(0.001)
 
     @tool(effect="changes")
     def works() -> None:
         crowd.gate.set()
         crowd.work()
-        while not settles():
-            time.sleep(0.001)
+        wait_until_it_settles()
 
     async def program(run: Run, _input: Any) -> None:
         for _ in range(WORKERS_MAX + 9):
