@@ -109,10 +109,11 @@ def forked(
             wrong = "finds its place itself: do not pass an entry or edits"
             raise errors.UsageError(f"fork(again='failed') {wrong}")
         log, at = root, before_failure(root)
-    changed = edits_in(log, members_to_json({**edits}), again.tools)
-    source, last = fork_entry(log, at, changed.values())
     book = Book(root, unfinished_ok=True)
     program = program_of(again.program, book.started)
+    tools = {**_tools_beside(program), **again.tools}
+    changed = edits_in(log, members_to_json({**edits}), tools)
+    source, last = fork_entry(log, at, changed.values())
     again = attrs.evolve(again, program=program)
     origin = {"nonce": book.started.nonce, "head": last.hash, "at": last.seq}
     origin |= {"edits": sorted(changed)}
@@ -150,6 +151,13 @@ def forked(
         missing=tuple(supply.missing),
         unreached=tuple(sorted(unreached)),
     )
+
+
+def _tools_beside(program: object) -> dict[str, Tool]:
+    """Return the tools in a program's module, by name: it may call them without offering them."""
+    beside = [*getattr(program, "__globals__", {}).values()]
+    tools = (each for each in beside if hasattr(type(each), "dump") and hasattr(each, "effect"))
+    return {tool.name: tool for tool in tools}
 
 
 def _calls(log: Path) -> set[str]:
@@ -288,7 +296,8 @@ _KEYS_SHOWN: Final = 8
 def edits_in(log: Path, edits: Mapping[str, Json], tools: Mapping[str, Tool]) -> dict[str, Edit]:
     """Return edits by their keys relative to the root run; the given keys are relative to `log`.
 
-    A result is checked by the return type of its tool, if that is one of `tools`.
+    A result is checked by the return type of its tool, if that is one of `tools`. A program that
+    calls a tool itself does not offer it, so those beside the program have to be among them.
 
     Raises:
         ForkRefused: a key does not name an outcome that can be edited.

@@ -92,6 +92,26 @@ def test_a_result_has_to_fit_the_return_type_of_its_tool(log: Path) -> None:
         edits_in(log, {"0/1#1": "x"}, tools)
 
 
+@refold.tool(effect="reads")
+def size(path: str) -> int:
+    """Measure a file."""
+    return len(path)
+
+
+async def measures(run: refold.Run, _given: Any) -> int:
+    return 2 * await run.tool(size, path="a.txt")
+
+
+def test_a_result_of_a_tool_that_the_program_calls_itself_has_to_fit(tmp_path: Path) -> None:
+    log = refold.record(measures, None, log=tmp_path / "a.jsonl").log
+
+    with pytest.raises(AnswerRefused, match="the return type of size"):
+        refold.fork(log, program=measures, into=tmp_path / "b.jsonl", edits={"0#1": "x"})
+    forked = refold.fork(log, program=measures, into=tmp_path / "b.jsonl", edits={"0#1": 4})
+    assert forked.recording is not None
+    assert forked.recording.output == 8
+
+
 def test_an_answer_has_to_fit_the_schema_of_its_question(tmp_path: Path) -> None:
     """As `resume --answer` asks for."""
 
