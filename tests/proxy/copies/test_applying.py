@@ -4,16 +4,20 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from refold.engine.errors import GitFailed
+from refold.engine.workspace.contents import Contents
+from refold.engine.workspace.packing import packed_repository
 from refold.proxy.copies.applying import FolderPatch
 from refold.proxy.sessions import ResumedCommand, record_command, resume_command
 from tests.proxy.desks.test_resuming import Provider
 from tests.proxy.test_sessions import CLIENT
-from tests.support.folders import patch_with, repository
+from tests.support.folders import kept, patch_with, repository
 
 AGENT = """
     import pathlib, signal
@@ -168,18 +172,52 @@ def _third() -> str:
     return f'[{system}, {{"role": "user", "content": "a third time a - b\\n"}}]'
 
 
-def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """And then no other file either."""
+def _read_only(place: Path, patch: pytest.MonkeyPatch) -> None:
+    place.mkdir()
+    patch.setattr(os, "access", lambda path, _: Path(path) != place)  # root may write anywhere
+
+
+WAYS: Final[dict[str, Callable[[Path, pytest.MonkeyPatch], object]]] = {
+    "link": lambda place, _: place.symlink_to(place.parents[1] / "outside"),
+    "file": lambda place, _: place.write_text("mine"),
+    "folder": lambda place, _: (place / "b" / "mine").mkdir(parents=True),
+    "read-only": _read_only,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_where_something_is_in_the_way_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Not through a link, and no other file either; git would fail when it has begun."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "in").mkdir()
-    (tmp_path / "in/sub").symlink_to(tmp_path / "outside")
     patch = patch_with(tmp_path / "in", tmp_path, {"a": b"x", "sub/b": b"x"})
+    WAYS[way](tmp_path / "in" / "sub", monkeypatch)
+    before = sorted(tmp_path.rglob("*"))
 
-    with pytest.raises(GitFailed, match=r"sub/b.*beyond a symbolic link"):
+    with pytest.raises(GitFailed, match=r"in the way: sub(/b/mine)?$"):
         patch.apply()
 
-    assert [*(tmp_path / "outside").iterdir()] == []
-    assert not (tmp_path / "in/a").exists()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_may_take_the_place_of_a_file_and_a_file_that_of_a_folder(tmp_path: Path) -> None:
+    log = tmp_path / "x.jsonl"
+    old = [kept(path, b"1", log=log) for path in ("a", "b/c")]
+    new = [kept(path, b"2", log=log) for path in ("a/c", "b")]
+    for one in old:
+        (tmp_path / "in" / one.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / one.path).write_text("1")
+    files = [*((one.path, one, None) for one in old), *((one.path, None, one) for one in new)]
+    files.sort()
+    ids = [one.value for one in (*old, *new)]
+    with Contents(packed_repository(log, ids, tmp_path / "made")) as contents:
+        patch = FolderPatch(tmp_path / "in", files, contents.patch(files))
+
+    patch.apply()
+
+    assert _held(tmp_path / "in") == {"a/c": "2", "b": "2"}
 
 
 @pytest.mark.long

@@ -4,8 +4,10 @@ The patch is git's, and so is its application: only if each file of it is as the
 Rules: CONTRACT.md §16.21.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISDIR
 
 import attrs
 
@@ -13,10 +15,10 @@ from refold.engine.errors import GitFailed
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.forms import json_lines
 from refold.engine.workspace.git import Git
-from refold.engine.workspace.inside import scratch_folder
+from refold.engine.workspace.inside import Inside, scratch_folder
 from refold.engine.workspace.left_out import is_volatile
 from refold.engine.workspace.paths import names_of
-from refold.engine.workspace.tree import ENTRY, FilePair, changed
+from refold.engine.workspace.tree import ENTRY, FilePair, changed, folders_above, is_below
 from refold.proxy.copies.current import is_ordinary
 from refold.replay.observed.folder import contents_of
 
@@ -56,7 +58,8 @@ class FolderPatch:
         """Write the files into the user's folder, or with `--check` none.
 
         Raises:
-            GitFailed: a file is not as the record left it, or below a link; nothing is written.
+            GitFailed: a file is not as the record left it, or below a link, or something is in its
+                way; nothing is written.
         """
         if not self.files:
             return
@@ -67,7 +70,30 @@ class FolderPatch:
             git.index_as(before)
             if other := git.lines("diff-files", "-z", "--name-only"):
                 raise GitFailed(str(self.folder), "apply", f"changed: {names_of(other)}")
+            if other := sorted({*self._in_the_way()}):  # git would see it when it has begun
+                raise GitFailed(str(self.folder), "apply", f"in the way: {names_of(other)}")
             git.output("apply", "--whitespace=nowarn", *options, given=self.patch)
+
+    def _in_the_way(self) -> Iterator[str]:
+        """Yield files in the place of folders, folders of files, and read-only folders."""
+        gone = {path for path, _, after in self.files if after is None}
+        with Inside(self.folder) as folder:
+            for path, *_ in self.files:
+                found = [(each, folder.status(each)) for each in folders_above(path)]
+                there = [(each, one) for each, one in found if one is not None]
+                yield from (
+                    each for each, one in there if not S_ISDIR(one.st_mode) and each not in gone
+                )
+                near = next((each for each, one in there if S_ISDIR(one.st_mode)), "")
+                if not os.access(self.folder / near, os.W_OK | os.X_OK):
+                    yield near or "."
+                own = folder.status(path)
+                if path not in gone and own is not None and S_ISDIR(own.st_mode):
+                    below = (self.folder / path).rglob("*")
+                    names = (os.fspath(each.relative_to(self.folder)) for each in below)
+                    yield from (
+                        name for name in names if not any(is_below(one, name) for one in gone)
+                    )
 
 
 def patch_of(log: Path, folder: FolderState, left: str, top: Path | None) -> FolderPatch | None:
