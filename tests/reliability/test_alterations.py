@@ -83,7 +83,7 @@ def test_the_log_is_sound_as_it_is(shelf: Shelf, lines: list[bytes]) -> None:
     assert (found.entries, found.damage, found.torn) == (40, None, None)
 
 
-@pytest.mark.parametrize("line", some(3, range(SMALL)))
+@pytest.mark.parametrize("line", some(2, range(SMALL)))
 def test_every_flipped_bit_is_found_in_its_line(
     shelf: Shelf, lines: list[bytes], line: int
 ) -> None:
@@ -124,19 +124,25 @@ def test_every_deleted_line_is_found(shelf: Shelf, lines: list[bytes]) -> None:
     assert shelf.scan(b"".join(lines[:39])).damage is None
 
 
-def test_every_duplicated_line_is_found(shelf: Shelf, lines: list[bytes]) -> None:
+_SOME_LINES = pytest.mark.parametrize("count", some(1, [20, 40]))
+
+
+@_SOME_LINES
+def test_every_duplicated_line_is_found(shelf: Shelf, lines: list[bytes], count: int) -> None:
     """Case 59: each line, put a second time at each later place."""
-    for one in range(40):
-        for at in range(one + 1, 41):
+    lines = lines[:count]
+    for one in range(count):
+        for at in range(one + 1, count + 1):
             found = shelf.scan(b"".join([*lines[:at], lines[one], *lines[at:]]))
             assert found.damage is not None
             assert (found.damage.what, found.damage.line) == ("line duplicated", at + 1)
 
 
-def test_every_swap_is_found(shelf: Shelf, lines: list[bytes]) -> None:
+@_SOME_LINES
+def test_every_swap_is_found(shelf: Shelf, lines: list[bytes], count: int) -> None:
     """Case 59: all pairs."""
-    for one, two in combinations(range(40), 2):
-        swapped = list(lines)
+    for one, two in combinations(range(count), 2):
+        swapped = lines[:count]
         swapped[one], swapped[two] = swapped[two], swapped[one]
         found = shelf.scan(b"".join(swapped))
         assert found.damage is not None

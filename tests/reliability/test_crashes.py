@@ -17,7 +17,7 @@ import pytest
 from refold.engine.events.events import NoteAdded
 from refold.engine.log.reader import read_entries, scan
 from refold.engine.log.writer import LogWriter
-from tests.support.loops import for_each
+from tests.support.loops import for_each, some
 from tests.support.started import STARTED
 
 
@@ -84,15 +84,16 @@ def test_no_acknowledged_entry_is_lost_by_many_kills(tmp_path: Path) -> None:
     _kill_many(tmp_path, 10_000, seed)
 
 
-def test_every_cut_recovers_the_longest_valid_prefix(tmp_path: Path) -> None:
-    """Case 57: a log of 15 entries cut at each byte: what is whole stays, the rest is torn."""
+@pytest.mark.parametrize("count", some(1, [8, 15]))
+def test_every_cut_recovers_the_longest_valid_prefix(tmp_path: Path, count: int) -> None:
+    """Case 57: a log of so many entries cut at each byte: what is whole stays, the rest is torn."""
     path, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     with LogWriter.create(path, STARTED, durability="fast") as log:
-        for at in range(14):
+        for at in range(count - 1):
             log.append(NoteAdded("n", at), f"0#{at + 1}")
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
-    ends = [sum(map(len, lines[:count])) for count in range(16)]
+    ends = [sum(map(len, lines[:kept])) for kept in range(count + 1)]
     cut.write_bytes(whole)
     for at in range(len(whole), -1, -1):
         os.truncate(cut, at)

@@ -189,7 +189,7 @@ def _harm_nobody(examples: int) -> None:
 @pytest.mark.usefixtures("way")
 def test_a_strangers_log_harms_nobody() -> None:
     """Whether there is a sandbox or none."""
-    _harm_nobody(8)
+    _harm_nobody(5)
 
 
 @pytest.mark.long

@@ -95,8 +95,8 @@ def digests(run: Recording) -> tuple[str, str]:
 
 
 CASES = [
-    *((name, "whole", 1 + at % 3, 3) for at, name in enumerate(PROGRAMS)),
-    *((name, keep, 1 + at % 8, 8) for at, (name, keep) in enumerate(LEFT)),
+    *((name, "whole", 1 + at % 5, 5) for at, name in enumerate(PROGRAMS)),
+    *((name, keep, 1 + at % 10, 10) for at, (name, keep) in enumerate(LEFT)),
     *(pytest.param(name, keep, 1, 1, marks=pytest.mark.long) for name, keep in LEFT),
     *(pytest.param(name, "whole", 1, 1, marks=pytest.mark.long) for name in PROGRAMS),
 ]
@@ -136,7 +136,7 @@ def test_a_run_resumed_at_any_entry_ends_as_if_it_had_never_broken_off(
 @pytest.mark.parametrize(
     ("name", "by"),
     [
-        ("delegating", 7),
+        ("delegating", 13),
         *(pytest.param(name, 1, marks=pytest.mark.long) for name in PROGRAMS),
     ],
 )
