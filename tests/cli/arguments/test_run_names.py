@@ -111,7 +111,7 @@ _ON_A_LOG = (
     "show {log} --events", "show {log} --entry -1", "show {log} --at -1",
     "show {log} --at 0 --to -1", "show {log} --events -f", "verify {log}",
 )  # fmt: skip
-_MANY = f"replay {{log}} {_PROGRAM} --timeout 60"
+_MANY = f"replay {{log}} {_PROGRAM} --limit timeout=60"
 """It starts another process."""
 _REFUSING = (
     "files {log}", "resume {log}", f"resume {{log}} {_PROGRAM}", "resume {log} -- true",
