@@ -49,7 +49,7 @@ def main() -> None:
     for message in session.messages:
         print(f"  {message['role']}: {message['content'] or '(calls a tool)'}")
     print(render_text(refold.delegation_tree(recording.log)))
-    print(refold.reexecute(recording, lead))
+    print(refold.reexecute(recording, lead, tools=tools))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _run(python: Path | str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, *words], input=stdin, capture_output=True, text=True, check=False, timeout=60
+        [python, *words], input=stdin, capture_output=True, text=True, check=False, timeout=600
     )
 
 

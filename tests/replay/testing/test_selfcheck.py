@@ -342,7 +342,16 @@ def test_pytest_checks_every_run_of_a_suite(
     """Case 68: `--refold-check` fails what is unsteady and warns of what was read."""
     monkeypatch.delenv("REFOLD_CHECK", raising=False)
     pytester.makepyfile(test_it=UNSTEADY)
-    plain = ["-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-W", "default"]
+    plain = [
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "default",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
 
     pytester.runpytest_inprocess(*plain).assert_outcomes(passed=2)
     checked = pytester.runpytest_inprocess(*plain, "--refold-check")
