@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from types import TracebackType
 from typing import Any, TypeVar
 
 from refold.engine.encoding.canonical import kind_of, shown
@@ -30,14 +31,21 @@ def names_nearest(called: C, /) -> C:
         try:
             return called(*given, **named)
         except TypeError as error:
-            is_ours = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            if is_ours and "Did you mean" not in str(error):  # the call failed, not its body
+            if "Did you mean" not in str(error) and not _has_begun(called, error.__traceback__):
                 error.args = (f"{error}{_nearest(called, named)}",)
             raise
         except (UsageError, LogError, NotCanonical) as error:
             raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
 
     return call  # type: ignore[return-value]  # of the same signature
+
+
+def _has_begun(called: Callable[..., Any], trace: TracebackType | None) -> bool:
+    """Return whether a function's own code was reached, below its decorators."""
+    code = getattr(inspect.unwrap(called), "__code__", None)
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    return trace is not None
 
 
 def _nearest(called: Callable[..., Any], named: dict[str, Any]) -> str:
