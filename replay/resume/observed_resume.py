@@ -53,7 +53,8 @@ class ResumableRecord:
     def __str__(self) -> str:
         """Return what will happen, in one line."""
         answers = sum(not only_reads(turn.asked) for turn in self.served.turns)
-        plan = f"{counted(answers, 'answer')} from the log, {len(self.to_ask)} to request"
+        then = " before it goes on" if self.is_cut else ""
+        plan = f"{counted(answers, 'answer')} from the log, {len(self.to_ask)} to request{then}"
         calls = effects_of(self.served)
         if not calls.calls:
             return plan

@@ -89,7 +89,7 @@ def test_a_command_that_failed_is_resumed_though_all_was_answered(
     with Upstream() as upstream, recorded(log, upstream.openai_url, exit_code=exit_code) as base:
         said(base, question("Hello"))
 
-    assert str(resumable_record(log)) == "1 answer from the log, 0 to request"
+    assert str(resumable_record(log)) == "1 answer from the log, 0 to request before it goes on"
 
 
 def test_a_command_that_completed_with_a_call_without_a_result_is_resumed(tmp_path: Path) -> None:
