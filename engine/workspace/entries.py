@@ -282,9 +282,9 @@ _CHANGED: Final = forms.members(
 )  # fmt: skip
 _BARRED: Final = forms.row(Barred, PLACE, forms.matching(r"(?:040|100)([0-7])\1\1"))
 _STARTED: Final = forms.members(
-    FolderStarted, {"barred": forms.listed(_BARRED)},
-    path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
+    FolderStarted, path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
     tree=Form(FileTree.of_text, lambda tree: tree.text), repositories=forms.listed(REPOSITORY),
+    barred=forms.listed(_BARRED),
 )  # fmt: skip
 _ENTRIES: Final = {
     "start": _STARTED, "change": _CHANGED, "end": _CHANGED,

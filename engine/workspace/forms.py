@@ -6,8 +6,7 @@ Pure. Rules: CONTRACT.md §16.16.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -100,24 +99,17 @@ def row(kind: type[Any], *forms: Form, check: Callable[[Any], bool] = bool) -> F
     return Form(read, write)
 
 
-def members(
-    kind: type[Any], later: Mapping[str, Form] = MappingProxyType({}), **forms: Form
-) -> Form:
-    """Return the form of an attrs class, as an object of these members.
-
-    Of `later`, those are there that are not empty.
-    """
+def members(kind: type[Any], **forms: Form) -> Form:
+    """Return the form of an attrs class, as an object of these members."""
 
     def read(data: Any) -> Any:
-        given = forms | {name: form for name, form in later.items() if name in data}
         try:
-            return kind(**{name: form.read(data[name]) for name, form in given.items()})
+            return kind(**{name: form.read(data[name]) for name, form in forms.items()})
         except (KeyError, TypeError, ValueError):
             raise FolderRefused(kind.__name__, ", ".join(forms), f"{data!r:.300}") from None
 
     def write(value: Any) -> Any:
-        given = forms | {name: form for name, form in later.items() if getattr(value, name)}
-        return {name: form.write(getattr(value, name)) for name, form in given.items()}
+        return {name: form.write(getattr(value, name)) for name, form in forms.items()}
 
     return Form(read, write)
 
