@@ -92,6 +92,7 @@ NOT_APPLICABLE: Final = {
     "test_wrap_future_cancel": _OUTSIDE,
     "test_wrap_future_cancel2": _OUTSIDE,
     "test_wrap_future_use_running_loop": _OUTSIDE,
+    "test_cancel_gather_1": "a generator is no call: `gather` takes calls one by one",
     "test_nested_timeouts": "timers that are due at once fire one at a time (CONTRACT.md §9.11)",
 } | (
     {
