@@ -12,7 +12,7 @@ import click
 
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.options import PORT, argument, declared, option
-from refold.cli.arguments.run_list import listed_runs
+from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import PLACE, RUNS_FOLDER
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
@@ -79,8 +79,7 @@ class FolderOfRuns:
         With `shown`, that is how the one log is named to people.
         """
         self._shown = shown
-        self._folder = place if place.is_dir() else place.parent
-        self._only = None if place.is_dir() else place
+        self._place = place
         self._stack = stack
         self._unpacked: dict[Path, Path] = {}
         self._counts: dict[Path, tuple[Any, dict[str, Any]]] = {}
@@ -92,21 +91,15 @@ class FolderOfRuns:
             KeyError: no run has that name.
             RefoldError: it cannot be unpacked.
         """
-        if self._only is not None and run == self._only.name:
-            return self._plain(self._only)
-        found = {each.path.name: each.path for each in listed_runs(self._folder)}
+        found = {each.path.name: each.path for each in runs_of([self._place])}
         return self._plain(found[run])
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the runs, the newest first; counts of those that were not read yet come later."""
         began = time.monotonic()
-        runs = [
-            each
-            for each in reversed(listed_runs(self._folder))
-            if self._only is None or each.path == self._only
-        ]
         return [
-            self._row(each, is_read=time.monotonic() - began < _PATIENCE_SECONDS) for each in runs
+            self._row(each, is_read=time.monotonic() - began < _PATIENCE_SECONDS)
+            for each in reversed(runs_of([self._place]))
         ]
 
     def _row(self, run: ListedRun, *, is_read: bool) -> dict[str, Any]:
