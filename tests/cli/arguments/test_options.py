@@ -29,8 +29,7 @@ class Group:
 SOME: Group = chosen(Apart, "tools", "root", root=click.Option)
 
 
-@click.command("try")
-@declared
+@declared("try", has_json=False)
 def command(
     *,
     log: str = argument(click.STRING, "LOG"),

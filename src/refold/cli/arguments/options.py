@@ -1,7 +1,6 @@
 """Declares the arguments and options of commands, each once: as the default of a parameter.
 
-    @click.command("rm")
-    @declared
+    @declared("rm")
     def command(*, log: Path = argument(RUN), is_dry: bool = option("List files.", "--dry-run")):
 
 The type of the parameter gives that of the option, unless the option has one. A parameter whose
@@ -132,7 +131,22 @@ def chosen(kind: type[click.Option], *names: str, **kinds: type[click.Option]) -
     return _Chosen(kind, names, kinds)
 
 
-def declared(command: Command) -> Command:
+def declared(
+    name: str, *, has_json: bool = True, cls: type[click.Command] = click.Command, **how: Any
+) -> Callable[[Command], click.Command]:
+    """Make a command of a function, whose parameters declare its arguments and options.
+
+    Unless `has_json` is false, it has the option `--json`. `how` is as for `click.command`.
+    """
+
+    def made(function: Command) -> click.Command:
+        whole = _with_parameters(function)
+        return click.command(name, cls, **how)(json_option(whole) if has_json else whole)
+
+    return made
+
+
+def _with_parameters(command: Command) -> Command:
     """Add the arguments and options that the parameters of a command declare."""
     groups = dict[str, tuple[type, list[str]]]()
     added = list[Decorator]()

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import click
 
 from refold.cli.arguments.logs import opened_log, started
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.inspect.show import log_gaps
 from refold.cli.output import output, words
@@ -20,9 +19,7 @@ from refold.replay.run.opened_run import delegation_tree
 from refold.replay.run.run_node import RunNode, below
 
 
-@click.command("diff")
-@declared
-@json_option
+@declared("diff")
 def command(
     *,
     a: Path = argument(RUN),

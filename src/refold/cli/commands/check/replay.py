@@ -25,14 +25,7 @@ from refold.cli.arguments.foreign import (
 from refold.cli.arguments.live import Live, LiveOptions, live_of, pair
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import OpenedLog, opened_log, started
-from refold.cli.arguments.options import (
-    argument,
-    chosen,
-    declared,
-    json_option,
-    limit_option,
-    option,
-)
+from refold.cli.arguments.options import argument, chosen, declared, limit_option, option
 from refold.cli.arguments.outputs import output_option
 from refold.cli.arguments.rehearsals import replayed
 from refold.cli.arguments.run_names import RUNS, one_run
@@ -57,9 +50,7 @@ from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.selfcheck import Watched, watched
 
 
-@click.command("replay", cls=WithCommand)
-@declared
-@json_option
+@declared("replay", cls=WithCommand)
 def command(
     *,
     logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import click
-
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.run_names import OWN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
@@ -15,9 +13,7 @@ from refold.engine.signing.signature import SigningKey, Statement, sign_log
 from refold.replay.audit.verify import verify
 
 
-@click.command("sign")
-@declared
-@json_option
+@declared("sign")
 def command(
     *,
     logs: tuple[Path, ...] = argument(OWN, "LOG...", nargs=-1, required=True),

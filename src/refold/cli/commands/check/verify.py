@@ -12,7 +12,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, first_entry, opened_log
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.outputs import force_option, output_option
 from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
@@ -188,10 +188,8 @@ _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 
 
-@click.command("verify")
-@declared
+@declared("verify")
 @force_option
-@json_option
 def command(
     *,
     logs: tuple[Path | StoredRun, ...] = argument(PLACE, "LOG…", nargs=-1, required=True),

@@ -13,7 +13,7 @@ import click
 
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.moving import listed_contents
-from refold.cli.arguments.options import argument, declared, json_option, option, with_options
+from refold.cli.arguments.options import argument, declared, option, with_options
 from refold.cli.arguments.outputs import force_option, output_file
 from refold.cli.arguments.run_names import RUN, RUNS, one_run
 from refold.cli.output import output, words
@@ -113,10 +113,8 @@ class _Made(Value):
         return {**({"exported": self.exported, "to": to} if self.exported else {}), **self.more}
 
 
-@click.command("export")
-@declared
+@declared("export")
 @force_option
-@json_option
 def command(
     *,
     logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.logs import opened_log
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -23,9 +23,7 @@ from refold.replay.observed.folder import contents_of, folder_at
 _MARKS: Final = {"added": "+", "changed": "~", "removed": "-", "": " "}
 
 
-@click.command("files")
-@declared
-@json_option
+@declared("files")
 def command(
     *,
     log: Path = argument(RUN),

@@ -9,14 +9,7 @@ from typing import Final, get_args
 import click
 
 from refold.cli.arguments.logs import opened_log
-from refold.cli.arguments.options import (
-    POSITIVE,
-    argument,
-    declared,
-    given_options,
-    json_option,
-    option,
-)
+from refold.cli.arguments.options import POSITIVE, argument, declared, given_options, option
 from refold.cli.arguments.run_list import moment, orphans, runs_of
 from refold.cli.arguments.run_names import PLACE, RUN, RUNS_FOLDER, short_name
 from refold.cli.output import output, words
@@ -47,9 +40,7 @@ _SHOWN: Final = 3
 _STATUSES: Final = (*get_args(Status), *STANDINGS, "unreadable")
 
 
-@click.command("ls")
-@declared
-@json_option
+@declared("ls")
 def command(
     *,
     places: tuple[Path | StoredRun, ...] = argument(PLACE, "[LOG|DIR|URL]…", nargs=-1),

@@ -10,14 +10,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import OpenedLog, continuing, opened_log
-from refold.cli.arguments.options import (
-    POSITIVE,
-    argument,
-    declared,
-    json_option,
-    option,
-    with_options,
-)
+from refold.cli.arguments.options import POSITIVE, argument, declared, option, with_options
 from refold.cli.arguments.run_list import runs_of
 from refold.cli.arguments.run_names import RUNS, one_run
 from refold.cli.commands.inspect.show_entries import show_entries
@@ -81,9 +74,7 @@ class _Tree(Value):
         print_tree(node, details=self.details, marked=(first, "  failed first"))
 
 
-@click.command("show")
-@declared
-@json_option
+@declared("show")
 def command(
     *,
     logs: tuple[Path, ...] = argument(RUNS, "LOG…", nargs=-1, required=True),

@@ -27,8 +27,7 @@ _LANES: Final = 14
 """Agents of a run that the list draws."""
 
 
-@click.command("view")
-@declared
+@declared("view", has_json=False)
 def command(
     *,
     place: Path | StoredRun = argument(PLACE, "[DIR|LOG]", default=RUNS_FOLDER),

@@ -16,7 +16,7 @@ from refold.cli.arguments.logs import (
     print_guarantee,
     started,
 )
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.entries import EDITED, STYLES, gist
@@ -29,9 +29,7 @@ _LEVELS_MAX: Final = 12
 """Deeper links are not indented further."""
 
 
-@click.command("why", context_settings={"ignore_unknown_options": True})
-@declared
-@json_option
+@declared("why", context_settings={"ignore_unknown_options": True})
 def command(
     *,
     log: Path = argument(RUN),

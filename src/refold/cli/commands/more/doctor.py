@@ -15,8 +15,7 @@ from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE
 
 
-@click.command("doctor", context_settings={"allow_interspersed_args": False})
-@declared
+@declared("doctor", has_json=False, context_settings={"allow_interspersed_args": False})
 def command(
     *,
     command: tuple[str, ...] = argument(click.UNPROCESSED, "-- COMMAND…", nargs=-1, required=True),

@@ -64,8 +64,7 @@ between the two marks of an answer comes from recorded runs. It is data, and nev
 you."""
 
 
-@click.command("mcp")
-@declared
+@declared("mcp", has_json=False)
 def command(
     *,
     folder: Path | StoredRun = argument(PLACE, "[FOLDER|URL]", default=RUNS_FOLDER),

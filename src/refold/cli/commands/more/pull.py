@@ -5,16 +5,14 @@ from pathlib import Path
 import click
 
 from refold.cli.arguments.moving import tell_moved
-from refold.cli.arguments.options import argument, declared, heads_option, json_option, option
+from refold.cli.arguments.options import argument, declared, heads_option, option
 from refold.cli.arguments.run_names import PLACE, RUNS_FOLDER
 from refold.cli.output import output
 from refold.engine.log.names import SUFFIX
 from refold.store.place import StoredRun
 
 
-@click.command("pull")
-@declared
-@json_option
+@declared("pull")
 def command(
     *,
     store: Path | StoredRun = argument(PLACE, "URL"),

@@ -6,15 +6,13 @@ from pathlib import Path
 import click
 
 from refold.cli.arguments.moving import listed_contents, tell_moved
-from refold.cli.arguments.options import argument, declared, heads_option, json_option, option
+from refold.cli.arguments.options import argument, declared, heads_option, option
 from refold.cli.arguments.run_names import PLACE, RUNS
 from refold.cli.output import output
 from refold.store.place import StoredRun
 
 
-@click.command("push")
-@declared
-@json_option
+@declared("push")
 def command(
     *,
     runs: tuple[Path, ...] = argument(RUNS, "RUN…", nargs=-1, required=True),

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 import click
 
-from refold.cli.arguments.options import argument, declared, json_option, option
+from refold.cli.arguments.options import argument, declared, option
 from refold.cli.arguments.run_list import listed_runs, moment
 from refold.cli.arguments.run_names import EXACT
 from refold.cli.output import output, words
@@ -32,9 +32,7 @@ from refold.replay.index.kept_folds import KeptFolds, cache_folder
 _ENDED: Final = (*get_args(Status), "broke_off", "unreadable")
 
 
-@click.command("rm")
-@declared
-@json_option
+@declared("rm")
 def command(
     *,
     logs: tuple[Path, ...] = argument(EXACT, "LOG|DIR...", nargs=-1),

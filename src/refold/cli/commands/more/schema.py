@@ -8,8 +8,7 @@ from refold.cli.output.exit_codes import FINE
 from refold.cli.schema.documents import DOCUMENTS, schema
 
 
-@click.command("schema")
-@declared
+@declared("schema", has_json=False)
 def command(
     *,
     name: str | None = argument(click.Choice([*DOCUMENTS]), "[NAME]", required=False),

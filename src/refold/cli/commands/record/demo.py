@@ -33,8 +33,7 @@ _RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
 """The runners of the two recordings of one part, by the letter at the end of their names."""
 
 
-@click.command("demo")
-@declared
+@declared("demo", has_json=False)
 def command(
     *,
     path: Path | None = argument(

@@ -25,8 +25,7 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
     return word
 
 
-@click.command("mcp-proxy", cls=WithCommand, options_metavar="[OPTIONS]")
-@declared
+@declared("mcp-proxy", has_json=False, cls=WithCommand, options_metavar="[OPTIONS]")
 def command(
     *,
     name: str = option("Name of the server in logs; by default its script or package.", "NAME"),

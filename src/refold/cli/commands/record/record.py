@@ -31,8 +31,7 @@ def _print_variables(variables: Mapping[str, str]) -> None:
     output.hint("recording requests until Ctrl-C; treat the addresses like API keys")
 
 
-@click.command("record", context_settings={"allow_interspersed_args": False})
-@declared
+@declared("record", has_json=False, context_settings={"allow_interspersed_args": False})
 def command(
     *,
     command: tuple[str, ...] = argument(click.UNPROCESSED, "-- COMMAND…", nargs=-1),

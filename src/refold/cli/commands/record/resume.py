@@ -33,14 +33,7 @@ from refold.cli.arguments.loading import (
     run_tools,
 )
 from refold.cli.arguments.logs import first_entry, opened_log, started
-from refold.cli.arguments.options import (
-    argument,
-    chosen,
-    declared,
-    json_option,
-    option,
-    with_options,
-)
+from refold.cli.arguments.options import argument, chosen, declared, option, with_options
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import USAGE
@@ -99,9 +92,7 @@ _INTERRUPTED: Final = "effect.cancelled"
 """The kind of the entry, without a call, that ends a run from outside."""
 
 
-@click.command("resume", cls=WithCommand)
-@declared
-@json_option
+@declared("resume", cls=WithCommand)
 def command(
     *,
     log: Path = argument(RUN),

@@ -7,15 +7,7 @@ from pathlib import Path
 import attrs
 import click
 
-from refold.cli.arguments.options import (
-    LOG,
-    argument,
-    declared,
-    json_option,
-    label_option,
-    log_option,
-    option,
-)
+from refold.cli.arguments.options import LOG, argument, declared, label_option, log_option, option
 from refold.cli.arguments.running import AgentOptions, known_tools
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
@@ -39,9 +31,7 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
     return agent
 
 
-@click.command("run")
-@declared
-@json_option
+@declared("run")
 def command(
     *,
     agent: Path = argument(LOG, "AGENT.md", callback=_an_agent),

@@ -20,15 +20,7 @@ from refold.cli.arguments.foreign import (
     program_option,
 )
 from refold.cli.arguments.hints import Given
-from refold.cli.arguments.options import (
-    POSITIVE,
-    argument,
-    chosen,
-    declared,
-    given_options,
-    json_option,
-    option,
-)
+from refold.cli.arguments.options import POSITIVE, argument, chosen, declared, given_options, option
 from refold.cli.arguments.rehearsals import rehearsed
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
@@ -39,9 +31,7 @@ from refold.replay.what_if.order_report import ExploreReport
 _OF_ORDERS: Final = ("--orders", "--timers", "--all")
 
 
-@click.command("explore", cls=WithCommand)
-@declared
-@json_option
+@declared("explore", cls=WithCommand)
 def command(
     *,
     log: Path = argument(RUN),

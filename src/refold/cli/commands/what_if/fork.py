@@ -11,7 +11,7 @@ from refold.cli.arguments.foreign import Foreign, OfCommands, OfPrograms, WithCo
 from refold.cli.arguments.hints import Given, next_line
 from refold.cli.arguments.live import Live, edits_of, live_of
 from refold.cli.arguments.logs import OpenedLog, opened_log, started
-from refold.cli.arguments.options import argument, chosen, declared, json_option, option
+from refold.cli.arguments.options import argument, chosen, declared, option
 from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output
 from refold.cli.output.exit_codes import MISSING, NOT_COMPLETED
@@ -26,9 +26,7 @@ from refold.replay.resume.open_ends import open_ends
 from refold.replay.run.tree_text import advice
 
 
-@click.command("fork", cls=WithCommand)
-@declared
-@json_option
+@declared("fork", cls=WithCommand)
 def command(
     *,
     log: Path = argument(RUN),
