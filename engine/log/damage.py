@@ -100,13 +100,22 @@ def judge(file: BinaryIO, place: ChainEnd) -> Damage:
     Raises:
         LogUnsupported: the first line verifies but has a newer format.
     """
-    file.seek(place.offset)
-    first = next(lines(file), b"")
+    first = _line_at(file, place.offset)
     if not first:
         return place.damage(TORN_TAIL, "run.started", "an empty file")
     if place.seq == 0 and not _may_begin_a_log(first):
         return place.damage("not a log", shown(FIRST), shown(first[: len(FIRST)]))
-    return _torn(file, place) or place.damage(*_cause(file, place, first))
+    if seq_of(first) == place.seq and first.endswith(trailer(place.previous, first[:-TRAILER])):
+        return place.damage(TORN_TAIL, "an entry", "one that was written in the meantime")
+    wrong = _torn(file, place) or place.damage(*_cause(file, place, first))
+    is_stable = wrong.what == TORN_TAIL or first == _line_at(file, place.offset)
+    return wrong if is_stable else judge(file, place)  # a resume cuts a torn tail off
+
+
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    file.seek(0, os.SEEK_END)  # drops what was buffered before another process wrote
+    file.seek(offset)
+    return next(lines(file), b"")
 
 
 def without_lines(log: str) -> LogDamaged:

@@ -184,3 +184,25 @@ def test_zeros_in_a_long_tail_count_whether_they_are_a_hole_or_not(
     assert cuts[0] == cuts[1]
     assert cuts[0] is not None
     assert cuts[0].sha256 == sha256(bytes(8) + b"x" + bytes(2**20 - 1)).hexdigest()
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_is_written_while_a_log_is_read_is_no_damage(
+    make_log: Callable[[int], Path], cut: bool
+) -> None:
+    """A reader has the half of an entry, whose writer goes on, or which a resume replaces."""
+    path = make_log(4)
+    *first, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(first) + (b'{"half' if cut else last[:20]))
+
+    def write(_: object) -> None:
+        with path.open("rb+") as file:
+            file.truncate(len(b"".join(first)))
+            file.seek(0, os.SEEK_END)
+            file.write(last)
+
+    found = scan(path, write)
+
+    assert found.damage is None
+    assert (found.entries, found.torn is None) == (3, False)
+    assert scan(path).entries == 4
