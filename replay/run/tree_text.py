@@ -19,11 +19,14 @@ from refold.replay.run.run_node import UNFINISHED, RunNode
 MODELS: Final = "models: "
 """How the line begins that names the models of a conversation."""
 _ADVICE: Final = {
-    r"object Child can't be used in 'await'|'(Child|tuple)' object has no attribute "
+    r"object Child can't be used in 'await'|'Child' object can't be awaited|"
+    r"'(Child|tuple)' object has no attribute "
     r"'(error|ok|output|result|status|summary)'": "write `(outcome,) = await run.join(child)`",
-    r"object (list|tuple|set|generator|dict) can't be used in 'await'": "for several calls, write "
+    r"object (list|tuple|set|generator|dict) can't be used in 'await'|"
+    r"'(list|tuple|set|generator|dict)' object can't be awaited": "for several calls, write "
     "`await asyncio.gather(*calls)`",
-    r"can't be used in 'await'": "remove `await`: this call returns its value immediately",
+    r"can't be (used in 'await'|awaited)": "remove `await`: this call returns its value "
+    "immediately",
     r"Passing coroutines is forbidden": "write `await asyncio.gather(*calls)`, or pass tasks: "
     "`asyncio.create_task(…)`",
     r"'coroutine'": "write `await` before the call",

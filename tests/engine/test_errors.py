@@ -37,7 +37,7 @@ def example(kind: Any) -> Any:
 
 def data(error: Any) -> dict[str, Any]:
     """Return the attributes of an error."""
-    return {name: getattr(error, name) for name in error.__annotations__}
+    return {name: getattr(error, name) for name in type(error).__annotations__}
 
 
 @for_each("kind", WITH_DATA)
