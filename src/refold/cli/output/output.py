@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -36,6 +36,8 @@ _COLUMNS: Final = 80
 """Cells of a line that is cut, if there is no terminal."""
 _UNBOUND: Final = 1_000_000
 """Cells of a line if COLUMNS is 0."""
+_CELL_MAX: Final = 36
+"""Cells of a column of a table at most; a longer text moves what is behind it."""
 _WRAPPED_MIN: Final = 20
 """Cells that a wrapped text has on a line, however far it is indented."""
 
@@ -249,30 +251,39 @@ def _rich_text(parts: tuple[Part, ...]) -> "Text":
     return text
 
 
-def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
-    """Print rows, the first as heading, their columns aligned.
+def table(
+    rows: Sequence[Sequence[Part]],
+    *,
+    right: Collection[str] = (),
+    is_cut: bool = False,
+    wrap: bool = False,
+) -> None:
+    """Print rows, the first as heading, their columns aligned, those in `right` on the right.
 
-    A terminal cuts the last column, a name; with `wrap`, it shows it whole, over as many lines as
-    it needs.
+    A column without content is left out. The last one may have several parts: it is cut on a
+    terminal, with `is_cut` everywhere; with `wrap`, it is shown whole, over several lines.
     """
     from rich.cells import cell_len  # noqa: PLC0415 - a small part of rich, for tables
 
-    is_screen = _console() is not None  # elsewhere, the name at its end is whole
-    lengths = [[cell_len(_plain((part,))) for part in row] for row in rows]
-    widths = [max(column) for column in zip(*lengths, strict=True)]
+    is_cut = is_cut or _console() is not None  # elsewhere, the name at its end is whole
+    last = len(rows[0]) - 1
+    lengths = [[cell_len(_plain((part,))) for part in row[:last]] for row in rows]
+    widths = {
+        at: max(length for length in column if length <= _CELL_MAX)
+        for at, column in enumerate(zip(*lengths, strict=True))
+        if any(column[1:]) or len(rows) == 1
+    }
     for number, row in enumerate(rows):
-        gaps = [
-            " " * (width - length + 2)
-            for width, length in zip(widths, lengths[number], strict=True)
-        ]
-        gaps[-1] = ""
         style = "dim" if number == 0 else ""
         cells = [(part, style) if isinstance(part, str) else part for part in row]
-        parts = [each for pair in zip(cells, gaps, strict=True) for each in pair]
+        parts = list[Part]()
+        for at, width in widths.items():
+            gap = " " * (width - lengths[number][at])
+            parts += [gap, cells[at], "  "] if rows[0][at] in right else [cells[at], gap, "  "]
         if wrap:
-            wrapped(parts[:-2], parts[-2], is_repeated=False)
+            wrapped(parts, *cells[last:], is_repeated=False)
         else:
-            line(*parts, cut=is_screen)
+            line(*parts, *cells[last:], cut=is_cut)
 
 
 def note_json(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click calls it

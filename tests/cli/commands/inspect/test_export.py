@@ -223,7 +223,7 @@ def test_a_text_that_is_missing_is_not_left_out_in_silence(
     said = invoke(*words, *content)
 
     assert said.exit_code == 3
-    assert "is missing or damaged" in said.stderr
+    assert "watched.jsonl:28: blob missing" in said.stderr
     assert json.loads(said.stdout)["left_out"]["entries from a missing or damaged text on"] == 15
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import attrs
 import click
 
-from refold.cli.arguments.logs import opened_log
+from refold.cli.arguments.logs import OpenedLog, opened_log
 from refold.cli.arguments.moving import listed_contents
 from refold.cli.arguments.options import argument, declared, option, with_options
 from refold.cli.arguments.outputs import force_option, output_file
@@ -25,14 +25,12 @@ from refold.engine.log.pack import pack
 from refold.engine.values import Value
 from refold.engine.workspace.paths import names_of
 from refold.page.output_files import OutputFile, OutputFolder, OutputKind
-from refold.replay.audit.verify import START_MISSING, verify
-from refold.replay.run.run_node import below
+from refold.replay.audit.verify import START_MISSING, Verification, verify
 
 if TYPE_CHECKING:
     from refold.exports.spans import Spans
     from refold.page.document import Page
 
-_GAP: Final = "a log or a large text of this run is missing or damaged: see"
 _LARGE: Final = 100 * 1024 * 1024
 """Bytes of logs from which on an export is asked for twice: it holds them in memory."""
 _TIMES: Final[dict[OutputKind, int]] = {"html": 7, "perfetto": 3, "markdown": 1}
@@ -274,12 +272,13 @@ def _export(log: Path, target: Path | None, how: _How) -> _Made:
 
         with opened_log(log) as opened, output.progress(f"reading {log}"):
             spans = Spans(opened.path, content=how.content or how.to == "atif")
-            return _spans(spans, log, how, file)
+            return _spans(spans, opened, how, file)
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
     with contextlib.ExitStack() as stack:
         given = (each for each in (log, how.other) if each)
-        one, *rest = (stack.enter_context(opened_log(each)).path for each in given)
+        first, *others = (stack.enter_context(opened_log(each)) for each in given)
+        one, *rest = (each.path for each in (first, *others))
         stack.enter_context(output.progress(f"reading {log}"))
         _print_cost(_TIMES["html" if rest else how.to], one, *rest, large=how.large)
         for path in (one, *rest) if how.files else ():
@@ -297,8 +296,7 @@ def _export(log: Path, target: Path | None, how: _How) -> _Made:
             sys.stdout.buffer.writelines(parts())
         else:
             file.write(parts())
-    problems = made.sides[0].verdict()["problems"]
-    gaps = _gaps_in(((each["name"], each["line"], each["what"]) for each in problems), log)
+        gaps = _gaps_of(first, made.sides[0].verification)
     exported = "-" if file is None else output.shown_path(file.path)
     return _Made(exported=exported, text=words.size(size), gaps=gaps, more={"bytes": size})
 
@@ -320,12 +318,11 @@ def _tables(logs: Sequence[Path], folder: OutputFolder, *, content: bool) -> _Ma
                 with opened_log(log) as opened:
                     spans = Spans(opened.path, content=content)
                     yield spans
+                    read.append(spans)
+                    left_out.update(spans.left_out)
+                    gaps.extend(_gaps_of(opened, verify(opened.path)))
             except RefoldError as error:
                 gaps.append(f"{output.shown_path(log)} is left out: {error}")
-                continue
-            read.append(spans)
-            left_out.update(spans.left_out)
-            gaps.extend(_gaps_of(spans, log))
 
     with ExtraMissing.of("parquet"):
         from refold.exports import parquet  # noqa: PLC0415 - an extra
@@ -343,7 +340,7 @@ def _of_spans(count: int, left: Mapping[str, int], lost: int = 0, **made: Any) -
     return _Made(more={"spans": count, "lost": lost, "left_out": left_out}, **made)
 
 
-def _spans(spans: "Spans", log: Path, how: _How, file: OutputFile | None) -> _Made:
+def _spans(spans: "Spans", log: OpenedLog, how: _How, file: OutputFile | None) -> _Made:
     """Write, print or send the spans of a run.
 
     Raises:
@@ -374,19 +371,8 @@ def _spans(spans: "Spans", log: Path, how: _How, file: OutputFile | None) -> _Ma
             "listens at exactly this URL, and run the export again"
         )
     made = how.endpoint or ("-" if file is None else output.shown_path(file.path))
-    text, gaps = f"{spans.made - lost:,} spans", _gaps_of(spans, log)
+    text, gaps = f"{spans.made - lost:,} spans", _gaps_of(log, verify(log.path))
     return _of_spans(spans.made, spans.left_out, lost, exported=made, gaps=gaps, text=text)
-
-
-def _gaps_of(spans: "Spans", log: Path) -> list[str]:
-    """Return that a run has something that could not be read; empty if not."""
-    from refold.exports.spans import UNREAD  # noqa: PLC0415 - not for help pages
-
-    states = {Path(each.log or each.scope).name: each.log_state for each in below(spans.tree)}
-    for name in (name for name, state in states.items() if state == "torn"):
-        output.hint(f"{name}: {TORN_TAIL}")
-    is_read = not spans.left_out.get(UNREAD) and {*states.values()} <= {"read", "none", "torn"}
-    return [] if is_read else [f"{output.shown_path(log)}: {_GAP} {output.command('verify', log)}"]
 
 
 def _print_cost(times: int, *logs: Path, large: bool) -> None:
@@ -415,19 +401,21 @@ def _list_files(log: Path) -> None:
     output.hint(f"with {log.name}: diffs of {names_of(names) or 'no file'}")
 
 
-def _gaps_in(damage: Iterable[tuple[str, int, str]], log: Path) -> list[str]:
-    """Return missing and damaged places in words, each a name, line and kind; print torn tails."""
+def _gaps_of(log: OpenedLog, verified: Verification | None) -> list[str]:
+    """Return the missing and damaged places of a run, in words; print those that a crash left."""
     found = list[str]()
-    for name, line, what in damage:
-        place = f"{name}:{line}: {what}"
-        if what.partition(": ")[0] in _HARMLESS:
+    for one in verified.damage if verified else ():
+        place = f"{log.shown(one.path)}:{one.line}: {words.damage(one.what)}"
+        if one.what in _HARMLESS:
             output.hint(place)
         else:
             found.append(place)
     gaps = found[:_SHOWN]
     if len(found) > _SHOWN:
         rest = words.counted(len(found) - _SHOWN, "more place")
-        gaps.append(f"and {rest}: to list them, use {output.command('verify', log, '--json')}")
+        gaps.append(
+            f"and {rest}: to list them, use {output.command('verify', log.given, '--json')}"
+        )
     return gaps
 
 
@@ -460,9 +448,7 @@ def _export_pack(log: Path, target: Path, *, has_files: bool) -> _Made:
                 )
             packed = pack(opened.path, target, objects)
         logs = len(tree(opened.path))
-        damage = verify(opened.path).damage
-        places = ((opened.shown(one.path), one.line, one.what) for one in damage)
-        gaps = _gaps_in(places, log)
+        gaps = _gaps_of(opened, verify(opened.path))
     size = packed.stat().st_size
     text = f"{words.counted(logs, 'log')}, {words.size(size)}"
     more = {"logs": logs, "bytes": size}

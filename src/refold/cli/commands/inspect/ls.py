@@ -206,49 +206,29 @@ def _lineage(found: list[ListedRun]) -> Iterator[tuple[ListedRun, str]]:
             waiting += reversed(branches(below.pop(each.nonce, []), under))
 
 
-_LOG_WIDTH: Final = 36
-"""Cells of the column of logs at most; a longer name moves what is behind it."""
-
-
 def _print_runs(runs: Sequence[tuple[ListedRun, str]], sort: str) -> None:
-    """Print a row a run, whose first columns leave room in 80 cells; a terminal cuts the last one.
-
-    A column that no run has is left out.
-    """
-    heads = ["started", "status", "run", "below", "time", "cost", "tokens"]
+    """Print a row a run, whose first columns leave room in 80 cells."""
     folders = {run.path.parent for run, _ in runs}
     folder = folders.pop() if len(folders) == 1 else RUNS_FOLDER
     if folder not in (RUNS_FOLDER, Path()):
         output.line((f"{output.shown_path(folder)}:", "dim"))
-    rows = [_cells(run, folder, sort) for run, _ in runs]
-    shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
-    widths = {
-        at: max(len(row[at]) for row in (heads, *rows) if len(row[at]) <= _LOG_WIDTH)
-        for at in shown
-    }
-
-    def columns(row: list[str]) -> str:
-        return "".join(f"{row[at]:{'<' if at < _NUMBERS else '>'}{widths[at]}}  " for at in shown)
-
-    if runs:
-        output.line((f"{columns(heads)}what", "dim"), cut=True)
-    for (run, branch), row in zip(runs, rows, strict=True):
-        before, status, after = columns(row).partition(row[1])
-        style = output.status_style(run.status)
-        output.line((before, "dim"), (status, style), after, branch, *_what(run), cut=True)
+    heads: list[output.Part] = ["started", "status", "run", *_NUMBERS, "what"]
+    rows = [[*_cells(run, folder, sort), branch, *_what(run)] for run, branch in runs]
+    if rows:
+        output.table([heads, *rows], right=_NUMBERS, is_cut=True)
 
 
-_NUMBERS: Final = 3
-"""The first of the columns whose texts end alike."""
+_NUMBERS: Final = ("below", "time", "cost", "tokens")
+"""Columns that are aligned on the right."""
 
 
-def _cells(run: ListedRun, folder: Path, sort: str) -> list[str]:
+def _cells(run: ListedRun, folder: Path, sort: str) -> list[output.Part]:
     """Return the columns of a run; its tokens only if runs are sorted by them."""
     started = (run.started or "").replace("T", " ")[:16]
     is_new = started[:4] == str(dt.datetime.now(dt.UTC).year)
     return [
-        started[5:] if is_new else started,
-        output.status(run.status)[0],
+        (started[5:] if is_new else started, "dim"),
+        output.status(run.status),
         short_name(run.path, folder),
         f"{run.runs - 1:,}" if run.runs > 1 else "",
         "" if run.duration_ms is None else words.seconds(run.duration_ms),
