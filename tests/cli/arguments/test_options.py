@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from refold.cli.arguments.options import UserPath, argument, chosen, declared, option, with_options
 from refold.cli.arguments.run_names import RUN
 from refold.cli.group import COMMANDS, refold
+from tests.support.loops import for_each
 
 
 class Apart(click.Option):
@@ -24,9 +25,11 @@ class Group:
     tools: tuple[str, ...] = option("Tools.", "NAME")
     root: Path | None = option("Folder.", "-r", "--root DIR")
     is_left: bool = option("Not chosen.")
+    edits: dict[str, str] = option("Values.", "--set KEY=JSON")
+    labels: dict[str, str] = option("Texts.", "--label NAME=TEXT")
 
 
-SOME: Group = chosen(Apart, "tools", "root", root=click.Option)
+SOME: Group = chosen(Apart, "tools", "root", "edits", "labels", root=click.Option)
 
 
 @declared("try", has_json=False)
@@ -59,7 +62,25 @@ def test_what_is_not_given_is_as_in_a_class_made_without_it() -> None:
     said = CliRunner().invoke(command, ["x"])
 
     assert said.output == f"{('x', False, 'b', None, '', Group())}\n"
-    assert attrs.astuple(Group()) == ((), None, False)
+    assert attrs.astuple(Group()) == ((), None, False, {}, {})
+
+
+def test_values_are_given_by_name() -> None:
+    """Everything behind the first `=`; only one that may be any text can be empty."""
+    said = CliRunner().invoke(command, ["x", "--set", "a > b=c=d", "--set", "e = ", "--set", "f="])
+
+    group = Group(edits={"a > b": "c=d", "e": " ", "f": ""})
+    assert said.output == f"{('x', False, 'b', None, '', group)}\n"
+
+
+@for_each("given", [["k"], ["=v"], ["k="], ["k=v", "k=v"], ["k=v", "k =w"]])
+def test_a_value_without_a_name_or_given_twice_is_refused(given: list[str]) -> None:
+    said = CliRunner().invoke(
+        command, ["x", *(word for each in given for word in ("--label", each))]
+    )
+
+    assert said.exit_code == 2
+    assert f"'{given[-1]}': expected NAME=TEXT, and each NAME once" in said.output
 
 
 def test_the_class_of_an_option_is_its_group() -> None:

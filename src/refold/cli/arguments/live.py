@@ -6,7 +6,7 @@ that is named is asked. Rules: CONTRACT.md §12.10.
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ForkRefused, UsageError
 from refold.engine.log.names import tree
 from refold.engine.ports.people import check_result
-from refold.engine.ports.ports import Model, SessionPort, Tool
+from refold.engine.ports.ports import Model
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import MODES, SourceMode, Sources, unasked
 
@@ -54,7 +54,7 @@ class Live:
         "--model SPEC",
     )
     tools: str = tools_option()
-    source: tuple[str, ...] = option(
+    source: dict[str, str] = option(
         "Where results come from: model, tools, children or the name of a tool, and recorded, "
         "live, stub (null) or stub:JSON, stub:@FILE.  Live children run in this process.",
         "NAME=MODE",
@@ -64,26 +64,24 @@ class Live:
     )
 
     def modes(self) -> dict[str, SourceMode]:
-        """Return the mode of each name of `--source`; the last one counts.
+        """Return the mode of each name of `--source`.
 
         Raises:
-            UsageError: one is not NAME=MODE.
+            UsageError: one is unknown.
         """
         found = dict[str, SourceMode]()
-        for each in self.source:
-            name, _, mode = each.partition("=")
-            mode = mode.partition(":")[0] if mode.startswith("stub:") else mode
-            if not name or mode not in MODES:
+        for name, text in self.source.items():
+            mode = "stub" if text.startswith("stub:") else text
+            if mode not in MODES:
                 expected = "expected NAME=recorded, live, stub or stub:JSON"
-                raise UsageError(f"--source {each!r:.60}: {expected}")
+                raise UsageError(f"--source {f'{name}={text}'!r:.60}: {expected}")
             found[name] = mode
         return found
 
-    def stubs(self) -> list[str]:
-        """Return the results of stubs, as KEY=JSON."""
-        pairs = (each.partition("=") for each in self.source)
-        found = {name: mode[5:] for name, _, mode in pairs if mode.startswith("stub:")}
-        return [f"{'child' if name == 'children' else name}={text}" for name, text in found.items()]
+    def stubs(self) -> dict[str, str]:
+        """Return the results of stubs, as JSON by name."""
+        found = {name: mode[5:] for name, mode in self.source.items() if mode.startswith("stub:")}
+        return {"child" if name == "children" else name: text for name, text in found.items()}
 
     @property
     def is_all_recorded(self) -> bool:
@@ -92,22 +90,10 @@ class Live:
         return not asks and all(mode == "recorded" for mode in self.modes().values())
 
 
-@attrs.frozen(kw_only=True)
-class LiveOptions:
-    """Sources of outcomes from the options, and the objects that live ones need."""
+def live_of(log: OpenedLog, program: str | None, live: Live) -> dict[str, Any]:
+    """Return the sources for this log, and the tools, models and session that live ones need.
 
-    sources: Sources
-    tools: tuple[Tool, ...]
-    models: dict[str, Model]
-    session: SessionPort | None
-
-    def passed(self) -> dict[str, Any]:
-        """Return them as keyword arguments of `refold.drift` and `refold.fork`."""
-        return attrs.asdict(self, recurse=False)
-
-
-def live_of(log: OpenedLog, program: str | None, live: Live) -> LiveOptions:
-    """Return the sources for this log; those without an option are the record, or all live.
+    They are arguments of `refold.drift` and `refold.fork`. What has no option is recorded, or live.
 
     Raises:
         UsageError: an option is impossible.
@@ -132,7 +118,7 @@ def live_of(log: OpenedLog, program: str | None, live: Live) -> LiveOptions:
         may_change=live.may_change,
     )
     made = load_session(live.tools, program, log.path)
-    return LiveOptions(sources=sources, tools=tuple(known.values()), models=asked, session=made)
+    return {"sources": sources, "tools": (*known.values(),), "models": asked, "session": made}
 
 
 def _check_names(log: OpenedLog, known: Iterable[str], given: Collection[str]) -> None:
@@ -173,31 +159,18 @@ def _models(
     return mode, {}
 
 
-def pair(text: str, option: str) -> tuple[str, str]:
-    """Return the texts before and after the first `=`.
-
-    Raises:
-        UsageError: a `=`, or the text before it, is missing.
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"{option} {text!r:.60}: expected NAME=…")
-    return name, value
-
-
 def edits_of(
-    given: Sequence[str], fits: Callable[[str, Json], object] = lambda _key, _value: None
+    given: Mapping[str, str], fits: Callable[[str, Json], object] = lambda _key, _value: None
 ) -> dict[str, Json]:
-    """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` of `--set`, by key.
+    """Parse the JSON, `@FILE` or text of each key of `--set`.
 
     Raises:
         UsageError: as for `people.parse_decisions`; or a text names a file that would not be read.
     """
-    for each in given:
-        text = each.partition("=")[2].strip()
-        if os.path.isfile(text):  # noqa: PTH113 - a text that can be no name is none
+    for key, text in given.items():
+        if os.path.isfile(text.strip()):  # noqa: PTH113 - a text that can be no name is none
             raise UsageError(
-                f"--set {each!r:.60}: {text} is a file: to read it, write {'@' + text!r}; "
+                f"--set {key}: {text} is a file: to read it, write {'@' + text!r}; "
                 f"to use the text itself, {json.dumps(text)!r}"
             )
     return parse_decisions("--set", given, fits)

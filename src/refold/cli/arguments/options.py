@@ -40,9 +40,26 @@ LOG: Final = UserPath(path_type=Path)
 """The type of a path; the reader reports a missing file better than click."""
 
 
+def by_name(_context: object, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """Return the values of an option by their names: the callback of `NAME=VALUE`.
+
+    Only where a value is JSON or a text can it be empty.
+    """
+    found, form = dict[str, str](), option.metavar or "NAME=VALUE"
+    for each in given:
+        name, equals, value = each.partition("=")
+        name, is_told = name.strip(), value or (equals and form.endswith("JSON"))
+        if not name or not is_told or name in found:
+            once = f"each {form.partition('=')[0]} once"
+            raise click.BadParameter(f"{each!r:.60}: expected {form}, and {once}")
+        found[name] = value
+    return found
+
+
 _OF_TYPES: Final[Mapping[Any, Mapping[str, Any]]] = {
     bool: {"is_flag": True, "default": False},
     tuple: {"multiple": True, "default": ()},
+    dict: {"multiple": True, "default": {}, "callback": by_name},
     str: {"default": ""},
     int: {"type": int, "metavar": "N"},
     int | None: {"type": int, "metavar": "N"},
@@ -55,7 +72,7 @@ def _of_type(kind: Any) -> Mapping[str, Any]:
     """Return what the type of a parameter says of its option."""
     if get_origin(kind) is Literal:
         return {"type": click.Choice(get_args(kind))}
-    return _OF_TYPES.get(tuple if get_origin(kind) is tuple else kind, {})
+    return _OF_TYPES.get(get_origin(kind), _OF_TYPES.get(kind, {}))
 
 
 @attrs.frozen
@@ -200,10 +217,9 @@ POSITIVE: Final = click.IntRange(min=1)
 def limit_option(names: Collection[str], text: str, **how: Any) -> Any:
     """Declare `--limit NAME=N`; the parameter gets the numbers by name."""
 
-    def made(_context: object, _option: object, given: tuple[str, ...]) -> dict[str, Any]:
+    def made(context: object, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
         limits = dict[str, Any]()
-        for each in given:
-            name, _, value = each.partition("=")
+        for name, value in by_name(context, option, given).items():
             if name not in names:
                 raise click.BadParameter(f"{name!r} is not one of {', '.join(names)}")
             try:
@@ -213,26 +229,13 @@ def limit_option(names: Collection[str], text: str, **how: Any) -> Any:
                 number = -1
             if not number >= (0 if name == "max_depth" else 1 if is_whole else math.ulp(0)):
                 what = "a whole number" if is_whole else "a positive number"
-                raise click.BadParameter(f"{each!r}: expected {what}")
+                raise click.BadParameter(f"{name}={value}: expected {what}")
             limits[name] = number
         return limits
 
     return option(text, "--limit NAME=N", multiple=True, callback=made, **how)
 
 
-def _labels(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
-    labels = dict[str, str]()
-    for each in given:
-        name, _, value = each.partition("=")
-        if not (name and value) or name in labels:
-            raise click.BadParameter(f"{each!r}: expected NAME=TEXT, and each NAME once")
-        labels[name] = value
-    return labels
-
-
 label_option: Final[Any] = option(
-    "Label of the run, to search for with `refold ls --text`.",
-    "--label NAME=TEXT",
-    multiple=True,
-    callback=_labels,
+    "Label of the run, to search for with `refold ls --text`.", "--label NAME=TEXT"
 )

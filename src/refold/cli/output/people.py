@@ -9,7 +9,7 @@ import functools
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,40 +29,31 @@ _INDENT: Final = "    "
 
 def parse_decisions(
     option: str,
-    given: Iterable[str],
+    given: Mapping[str, str],
     fits: Callable[[str, Json], object] = lambda _key, _value: None,
 ) -> dict[str, Json]:
-    """Parse `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT`, by key.
+    """Parse the JSON, `@FILE` or text that an option gives to each key.
 
     `fits` raises AnswerRefused for a value of the wrong type. JSON that does not fit is a text, if
     that fits: `4711` where a text is expected.
 
     Raises:
         AnswerRefused: as of `fits`.
-        UsageError: one has no key, comes twice, or names a file that cannot be read.
+        UsageError: a file cannot be read.
     """
-    found: dict[str, Json] = {}
-    for each in given:
-        key, equals, text = each.partition("=")
-        key = key.strip()
-        if not equals or not key:
-            raise UsageError(
-                f"{option} {each!r:.60}: expected KEY=JSON, for example {option} '0#1=true'"
-            )
-        if key in found:
-            raise UsageError(f"{option}: {key} is given twice")
-        found[key] = _value(text.strip(), f"{option} {key}", functools.partial(fits, key))
-    return found
+    return {
+        key: _value(text.strip(), f"{option} {key}", functools.partial(fits, key))
+        for key, text in given.items()
+    }
 
 
-def answers(given: Iterable[str], log: Path) -> dict[str, Json]:
+def answers(given: Mapping[str, str], log: Path) -> dict[str, Json]:
     """Parse `--answer`; `yes` and `no` answer a question that expects a boolean.
 
     Raises:
         AnswerRefused: the log has no such open question.
         UsageError: as for `parse_decisions`.
     """
-    given = tuple(given)
     open_questions = {each.key: each for each in open_ends(log).questions} if given else {}
 
     def fits(key: str, answer: Json) -> None:

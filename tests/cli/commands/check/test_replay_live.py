@@ -182,4 +182,4 @@ def test_a_way_to_compare_needs_the_name_of_a_tool(survey_log: Path, invoke: Inv
     said = invoke("replay", survey_log, "--live", "--compare", "exact")
 
     assert said.exit_code == 2
-    assert "--compare 'exact': expected NAME=…" in said.stderr
+    assert "'exact': expected NAME=RULE" in said.stderr

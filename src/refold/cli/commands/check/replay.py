@@ -22,7 +22,7 @@ from refold.cli.arguments.foreign import (
     parts_of,
     program_option,
 )
-from refold.cli.arguments.live import Live, LiveOptions, live_of, pair
+from refold.cli.arguments.live import Live, live_of
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
 from refold.cli.arguments.logs import OpenedLog, opened_log, started
 from refold.cli.arguments.options import argument, chosen, declared, limit_option, option
@@ -60,7 +60,7 @@ def command(
         "--program [NAME=]MODULE:NAME",
     ),
     live: Live = chosen(OfPrograms, may_change=click.Option),
-    rules: tuple[str, ...] = program_option(
+    rules: dict[str, str] = program_option(
         "With live calls: rule that compares results of a tool, or of `model`, `child` or `*`: "
         "exact, text, subset or numbers:0.01.",
         "--compare NAME=RULE",
@@ -167,9 +167,9 @@ def command(
             program = _program_for(programs, opened)
             if not is_live:
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
-            sources = live_of(opened, program, live)
-            way: dict[str, Any] = {"volatile": volatile, "twice": twice, "into": into}
-            return _replay_live(opened, program, sources, junit, rules, is_all=is_all, **way)
+            way = live_of(opened, program, live) | {"volatile": volatile, "twice": twice}
+            way |= {"into": into, "compare": rules}
+            return _replay_live(opened, program, junit, is_all=is_all, **way)
     given["programs"] = _by_name(programs, logs)
     schedule = Schedule(jobs=limits.get("jobs"), timeout_seconds=limits.get("timeout"))
     return tell_many(replay_many(logs, given, schedule), junit, is_all=is_all)
@@ -252,9 +252,7 @@ def _code(report: ReplayReport) -> int:
 def _replay_live(
     log: OpenedLog,
     program: str | None,
-    given: LiveOptions,
     junit: OutputFile | None,
-    rules: Sequence[str],
     *,
     is_all: bool,
     **way: Any,
@@ -264,9 +262,8 @@ def _replay_live(
     A call can be the same, new or missing, or have a different result or different arguments.
     Differences that may have been caused by an earlier changed result are marked as consequent.
     """
-    compare = dict(pair(each, "--compare") for each in rules)
     with output.stdout_kept(), output.progress(f"running {log.given} again"):
-        report = drift(log.path, program, **given.passed(), compare=compare, **way)
+        report = drift(log.path, program, **way)
     if junit is not None:
         junit.write(junit_xml([report.junit()]))
     code = MISSING if report.missing else DIFFERS if report.drifted else FINE

@@ -58,9 +58,9 @@ from refold.replay.resume.open_ends import OpenEnds, open_ends
 class Decisions:
     """What people decide about a run."""
 
-    answers: tuple[str, ...] = option("Answer to a question.", "--answer", "KEY=JSON")
+    answers: dict[str, str] = option("Answer to a question.", "--answer", "KEY=JSON")
     by: str = option("Name of the person who answers, for the log.", "NAME")
-    settled: tuple[str, ...] = option(
+    settled: dict[str, str] = option(
         "What became of a call that may have been interrupted: retry it, with the same idempotency "
         "key; fail, for an unfinished child too; or result:JSON, if it has finished.",
         "--settle KEY=HOW",
@@ -68,24 +68,20 @@ class Decisions:
 
     def of(self, kind: str) -> tuple[str, ...]:
         """Return the keys that are settled so: `retry` or `fail`."""
-        pairs = (each.rpartition("=") for each in self.settled)
-        return tuple(key.strip() for key, _, how in pairs if how.strip() == kind)
+        return tuple(key for key, how in self.settled.items() if how == kind)
 
-    def results(self) -> list[str]:
-        """Return the results of effects that have happened, as KEY=JSON.
+    def results(self) -> dict[str, str]:
+        """Return the results of effects that have happened, as JSON by key.
 
         Raises:
             UsageError: an effect is settled in another way.
         """
-        found = list[str]()
-        for each in self.settled:
-            key, result, text = each.partition("=result:")
-            if result:
-                found.append(f"{key}={text}")
-            elif not each.endswith(("=retry", "=fail")):
+        for key, how in self.settled.items():
+            if how not in ("retry", "fail") and not how.startswith("result:"):
                 expected = "expected KEY=retry, KEY=fail or KEY=result:JSON"
-                raise UsageError(f"--settle {each!r:.60}: {expected}")
-        return found
+                raise UsageError(f"--settle {f'{key}={how}'!r:.60}: {expected}")
+        given = ((key, how.partition("result:")) for key, how in self.settled.items())
+        return {key: text for key, (_, mark, text) in given if mark}
 
 
 _INTERRUPTED: Final = "effect.cancelled"
@@ -212,7 +208,7 @@ def _once(log: Path, given: Given, decisions: Decisions, answers: dict[str, Any]
     known = {tool.name: tool for tool in tools}
     results = decisions.results()
     asked = {each.key for each in open_ends(log).questions} if decisions.settled else set()
-    for key in (each.partition("=")[0].strip() for each in decisions.settled):
+    for key in decisions.settled:
         if key in asked:
             raise UsageError(f"--settle {key}: this is a question; pass --answer '{key}=JSON'")
     called = {each.key: each.tool for each in open_ends(log).doubts} if results else {}
@@ -330,8 +326,7 @@ def _listed(log: Path, given: Given) -> int:
 
 def _in_doubt(log: Path, given: Given, decisions: Decisions, ends: OpenEnds) -> None:
     """Say which effects nobody has decided on, and how to."""
-    decided = {each.partition("=")[0].strip() for each in decisions.settled}
-    left = tuple(doubt for doubt in ends.doubts if doubt.key not in decided)
+    left = tuple(doubt for doubt in ends.doubts if doubt.key not in decisions.settled)
     effects = words.counted(len(left), "effect")
     output.complain(
         f"nothing was executed: {effects} may or may not have taken effect when "

@@ -34,7 +34,7 @@ def command(
         "Last entry to keep; by default the entry of the first --set.  Negative numbers count "
         "from the end."
     ),
-    edits: tuple[str, ...] = option(
+    edits: dict[str, str] = option(
         "New result of a call: a JSON value, a JSON file (KEY=@FILE), or otherwise text.  Can be "
         "repeated.",
         "--set KEY=JSON",
@@ -108,15 +108,18 @@ def command(
     if redone not in ("", "failed"):
         raise click.UsageError(f"--again {redone}: expected failed; a name needs -- COMMAND")
     with opened_log(log) as opened:
-        sources = live_of(opened, given.program, live)
+        how = live_of(opened, given.program, live)
         run = started(opened.path)
         target = into or fresh_path(f"{run.program}-fork")
         with output.stdout_kept(), output.progress(f"forking {log}"):
-            known = {tool.name: tool for tool in sources.tools}
+            known = {tool.name: tool for tool in how["tools"]}
             fits = lambda key, value: edits_in(opened.path, {key: value}, known)  # noqa: E731
-            how: dict[str, Any] = {"into": target, **sources.passed()}
-            how["edits"] = edits_of(edits, fits)
-            how |= {"again": redone or None, "check": is_checked(default="1")}
+            how |= {
+                "into": target,
+                "edits": edits_of(edits, fits),
+                "again": redone or None,
+                "check": is_checked(default="1"),
+            }
             forked = fork(opened.path, at, given.program, **how)
         found = diff(forked.origin, forked.log) if forked.log.exists() else None
         document = _document(forked, found, opened)
