@@ -290,9 +290,8 @@ def _is_true(
         assert {*path.split(", ")} <= {*named}, whole
     elif says:
         assert any(note.startswith(says) and path in note for note in report.notes), whole
-    first = whole.partition("\n")[0]
     is_elsewhere = there != tmp_path / "main"
-    assert first.startswith(f"files: {there}, recorded in ") is is_elsewhere
+    assert report.files.startswith(f"files: {there}, recorded in ") is is_elsewhere, whole
 
 
 SAMPLE: Final = (
