@@ -93,13 +93,14 @@ class Repository:
 
 
 @attrs.frozen
-class Barred:
-    """A file or a folder that the user of the command may not read, write or search."""
+class Mode:
+    """The permissions of a file or a folder that is not as this umask makes new ones."""
 
     path: str
     """Empty for the top."""
     mode: str
-    """What it may, in each of three digits: `040555`, `100444`."""
+    """As git writes modes, with all its digits: `040555`, `100600`. What another's file lets the
+    command's user do stands in each of the last three."""
 
 
 @attrs.frozen
@@ -163,7 +164,9 @@ class FolderStarted(_Entry):
     """Files that the commits have unchanged."""
     log: str = ""
     """The path of the log below the folder; empty if it is elsewhere."""
-    barred: tuple[Barred, ...] = ()
+    umask: str = "022"
+    """Of the command."""
+    modes: tuple[Mode, ...] = ()
     """By path; of more than 10,000, none."""
 
 
@@ -280,11 +283,11 @@ _CHANGED: Final = forms.members(
     made=forms.lines(MADE), altered=forms.listed(PATH),
     repositories=forms.optional(forms.listed(REPOSITORY)),
 )  # fmt: skip
-_BARRED: Final = forms.row(Barred, PLACE, forms.matching(r"(?:040|100)([0-7])\1\1"))
+_MODE: Final = forms.row(Mode, PLACE, forms.matching(r"(?:040|100)[0-7]{3}"))
 _STARTED: Final = forms.members(
     FolderStarted, path=Form(_absolute, paths.as_text), below=PLACE, log=PLACE, by_git=NUMBER,
     tree=Form(FileTree.of_text, lambda tree: tree.text), repositories=forms.listed(REPOSITORY),
-    barred=forms.listed(_BARRED),
+    umask=forms.matching("0[0-7]{2}"), modes=forms.listed(_MODE),
 )  # fmt: skip
 _ENTRIES: Final = {
     "start": _STARTED, "change": _CHANGED, "end": _CHANGED,

@@ -33,7 +33,7 @@ from refold.engine.log.descriptors import (
     write_all,
 )
 from refold.engine.workspace import paths
-from refold.engine.workspace.entries import Barred
+from refold.engine.workspace.entries import Mode
 from refold.engine.workspace.git import blob_id
 from refold.engine.workspace.tree import TreeEntry
 
@@ -53,7 +53,7 @@ _SETTLED_NS: Final = 2_000_000_000
 its index once more: it then warns of line ends, as it does in no folder that is older."""
 _SCRATCH: Final = "refold-copy-"
 _LOCK: Final = "lock"
-_BARRED_MAX: Final = 10_000
+_MODES_MAX: Final = 10_000
 """Files and folders that are noted; of more, none is: a whole folder may be read-only."""
 _NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 _SPECIAL: Final = frozenset(("", ".", ".."))
@@ -220,21 +220,20 @@ class Inside(contextlib.AbstractContextManager["Inside"]):
         name, folder = self._at(path, makes=True)
         os.rename(source, name, dst_dir_fd=folder)
 
-    def bar(self, path: str, mode: str) -> None:
-        """Give a file or a folder the rights of a mode; make an empty one if it is not there.
+    def chmod(self, path: str, mode: str) -> None:
+        """Give a file or a folder its mode; make an empty one that the record could not read.
 
         Raises:
             FolderRefused: the path leads through a file or a link.
             OSError: the system refuses.
         """
-        is_folder = mode.startswith(FOLDER[:3])
-        if (found := self.status(path)) is None:
-            self.make(path, FOLDER if is_folder else FILE, b"")
-        if found is None or stat.S_IFMT(found.st_mode) == (
-            stat.S_IFDIR if is_folder else stat.S_IFREG
-        ):
+        kind, rights = _parsed(mode)
+        if not rights & stat.S_IRUSR and self.status(path) is None:
+            self.make(path, FOLDER if kind == stat.S_IFDIR else FILE, b"")
+        found = self.status(path)
+        if found is not None and stat.S_IFMT(found.st_mode) == kind:
             name, folder = self._at(path)
-            os.chmod(name, int(mode[-3:], 8), dir_fd=folder)
+            os.chmod(name, rights, dir_fd=folder)
 
     def _forget(self) -> None:
         if self._open >= 0:
@@ -258,17 +257,35 @@ def held_at(top: Path, path: str, most: int = TOTAL_MAX) -> DiskFile | None:
     return None
 
 
-def barred_in(top: Path, passes: Collection[str]) -> tuple[Barred, ...]:
-    """Return the files and folders that this user may not use as their owner does, by path.
+def umask_here() -> str:
+    """Return this process's umask, as far as it is of the group and of others: `022`."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return f"{umask & 0o077:03o}"
+
+
+@contextlib.contextmanager
+def umask_as(text: str) -> Iterator[None]:
+    """Give what this process makes and starts within the block another umask."""
+    before = os.umask(int(text, 8))
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes_in(top: Path, passes: Collection[str], umask: str) -> tuple[Mode, ...]:
+    """Return the modes that files and folders would not get where they are made anew, by path.
 
     What is in a folder that it `passes`, and in git folders, is not looked at. Of links, none is.
     """
-    found = tuple(islice(_barred(os.fspath(top), "", passes), _BARRED_MAX + 1))
-    return tuple(sorted(found, key=lambda one: one.path)) if len(found) <= _BARRED_MAX else ()
+    there = _modes(os.fspath(top), "", passes, ~int(umask, 8))
+    found = tuple(islice(there, _MODES_MAX + 1))
+    return tuple(sorted(found, key=lambda one: one.path)) if len(found) <= _MODES_MAX else ()
 
 
-def bar(top: Path, barred: Iterable[Barred]) -> None:
-    """Take rights away in a copy; make what the record has not, as it was not readable.
+def set_modes(top: Path, modes: Iterable[Mode]) -> None:
+    """Give files and folders of a copy their modes; make what the record could not read, empty.
 
     A copy belongs to who replays: a command that was refused to write would succeed in it.
 
@@ -277,16 +294,23 @@ def bar(top: Path, barred: Iterable[Barred]) -> None:
         OSError: the system refuses.
     """
     with Inside(top) as folder:
-        for one in sorted(barred, key=lambda one: one.path, reverse=True):  # inner ones first
+        for one in sorted(modes, key=lambda one: one.path, reverse=True):  # inner ones first
             if one.path:
-                folder.bar(one.path, one.mode)
+                folder.chmod(one.path, one.mode)
             else:
-                top.chmod(int(one.mode[-3:], 8))
+                top.chmod(_parsed(one.mode)[1])
 
 
-def _barred(place: str, path: str, passes: Collection[str]) -> Iterator[Barred]:
-    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        yield Barred(path, _mode(FOLDER, place))
+def _parsed(mode: str) -> tuple[int, int]:
+    """Return the kind and the permissions of a mode."""
+    number = int(mode, 8)
+    return stat.S_IFMT(number), stat.S_IMODE(number)
+
+
+def _modes(place: str, path: str, passes: Collection[str], mask: int) -> Iterator[Mode]:
+    rights = _rights(place, Path(place).stat(), os.R_OK | os.W_OK | os.X_OK)
+    if rights != 0o777 & mask:
+        yield Mode(path, f"{FOLDER[:3]}{rights:03o}")
     try:
         entries = [*os.scandir(place)]
     except OSError:
@@ -296,14 +320,21 @@ def _barred(place: str, path: str, passes: Collection[str]) -> Iterator[Barred]:
         if entry.name == ".git" or below in passes:
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _barred(entry.path, below, passes)
-        elif entry.is_file(follow_symlinks=False) and not os.access(entry, os.R_OK | os.W_OK):
-            yield Barred(below, _mode(FILE, entry.path))
+            yield from _modes(entry.path, below, passes, mask)
+        elif entry.is_file(follow_symlinks=False):
+            found = entry.stat(follow_symlinks=False)
+            rights = _rights(entry.path, found, os.R_OK | os.W_OK)
+            if rights != (0o777 if found.st_mode & stat.S_IXUSR else 0o666) & mask:
+                yield Mode(below, f"{FILE[:3]}{rights:03o}")
 
 
-def _mode(kind: str, place: str) -> str:
-    rights = sum(right for right in (os.R_OK, os.W_OK, os.X_OK) if os.access(place, right))
-    return kind[:3] + str(rights) * 3
+def _rights(place: str, found: os.stat_result, asked: int) -> int:
+    """Return permissions as they are, if this user has those of the owner; else its own, thrice."""
+    rights = stat.S_IMODE(found.st_mode) & 0o777
+    is_allowed = os.access(place, asked)
+    if is_allowed == (rights >> 6 & asked == asked) or (os.geteuid() == 0 and is_allowed):
+        return rights
+    return 0o111 * sum(right for right in (os.R_OK, os.W_OK, os.X_OK) if os.access(place, right))
 
 
 def restore(

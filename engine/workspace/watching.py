@@ -19,7 +19,7 @@ from refold.engine.errors import FolderRefused, GitFailed, NotCanonical
 from refold.engine.events.events import Extension, scope_of
 from refold.engine.log.names import files_of
 from refold.engine.workspace.entries import FolderChanged, FolderLost, FolderStarted, Repository
-from refold.engine.workspace.inside import barred_in
+from refold.engine.workspace.inside import modes_in, umask_here
 from refold.engine.workspace.left_out import below
 from refold.engine.workspace.linked import moved
 from refold.engine.workspace.packing import pack_objects
@@ -86,8 +86,9 @@ class WatchedFolder(contextlib.AbstractContextManager["WatchedFolder"]):
         state = self._scanner.state
         ignored = {one.path for one in state.tree.differs if one.value == "ignored"}
         told = (self._moved(state.repositories), state.by_git, self._log_at)
+        umask = umask_here()
         self._started = FolderStarted(
-            self.seen_at, self._below, state.tree, *told, barred_in(self._top, ignored)
+            self.seen_at, self._below, state.tree, *told, umask, modes_in(self._top, ignored, umask)
         )
         self._note(self._started.as_event())
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import FolderRefused
 from refold.engine.workspace.entries import (
-    Barred,
     FileChange,
     FolderChanged,
     FolderEntry,
     FolderLost,
     FolderStarted,
     FolderState,
+    Mode,
     Repository,
     read_entry,
 )
@@ -48,7 +48,7 @@ START = FolderStarted(
     "entry",
     [
         START,
-        attrs.evolve(START, barred=(Barred("", "040555"), Barred("src/a", "100000"))),
+        attrs.evolve(START, umask="027", modes=(Mode("", "040555"), Mode("src/a", "100600"))),
         FolderChanged((_BACK,), ("0/1#2",)),
         FolderChanged((), (), START.repositories, is_end=True),
         FolderLost("the disk is full"),
@@ -111,9 +111,10 @@ _REPOSITORY: dict[str, Any] = _START["repositories"][0]
         {},
         {"when": "later"},
         {**_START, "path": "home"},
-        {**_START, "barred": [["../x", "040555"]]},
-        {**_START, "barred": [["x", "104555"]]},
-        {**_START, "barred": [["x", "100570"]]},
+        {**_START, "modes": [["../x", "040555"]]},
+        {**_START, "modes": [["x", "104555"]]},
+        {**_START, "modes": [["x", "100855"]]},
+        {**_START, "umask": "777"},
         {**_START, "below": "../x"},
         {**_START, "repositories": [{**_REPOSITORY, "commit": "--help"}]},
         {**_START, "repositories": [{**_REPOSITORY, "branch": "refs/../../x"}]},

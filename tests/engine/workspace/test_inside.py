@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import ContentMissing, FolderRefused
 from refold.engine.workspace import inside
-from refold.engine.workspace.entries import Barred
+from refold.engine.workspace.entries import Mode
 from refold.engine.workspace.forms import as_lines
 from refold.engine.workspace.inside import (
     FILE,
@@ -24,10 +24,12 @@ from refold.engine.workspace.inside import (
     LINK,
     PROGRAM,
     Inside,
-    bar,
-    barred_in,
+    modes_in,
     restore,
     scratch_folder,
+    set_modes,
+    umask_as,
+    umask_here,
 )
 from refold.engine.workspace.tree import FileTree, TreeEntry
 from tests.support.folders import entries
@@ -310,60 +312,88 @@ def _may(folder: Path) -> int:
 
 
 @pytest.fixture
-def barring(tmp_path: Path) -> Path:
+def shared(tmp_path: Path) -> Path:
     """Return a folder with files, one of them in a folder, and a link that leads out."""
-    for path in ("r/f", "r/d/g", "r/.git/h", "r/out/i", "elsewhere"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("x")
-    (tmp_path / "r" / "link").symlink_to(tmp_path / "elsewhere")
+    with umask_as("022"):
+        for path in ("r/f", "r/d/g", "r/.git/h", "r/out/i", "elsewhere"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text("x")
+        (tmp_path / "r" / "link").symlink_to(tmp_path / "elsewhere")
     return tmp_path / "r"
 
 
-def test_what_the_user_may_not_do_is_found(barring: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@given(st.sampled_from(["002", "022", "077"]), st.sampled_from(["002", "022", "077"]), st.data())
+def test_modes_are_the_same_in_a_copy(before: str, now: str, data: st.DataObject) -> None:
+    """Under any umask, of which only what is not as it says is noted."""
+    paths = ("d", "d/p", "e", "f")
+    with tempfile.TemporaryDirectory() as tmp:
+        made = [Path(tmp, "one"), Path(tmp, "two")]
+        for top in made:
+            with umask_as(before):
+                for path in ("", "d", "e"):
+                    (top / path).mkdir()
+                for path in ("d/p", "f"):
+                    (top / path).touch(0o777 if path == "d/p" else 0o666)
+        assert modes_in(made[0], (), before) == ()
+        for path in data.draw(st.sets(st.sampled_from(paths))):
+            mode = data.draw(
+                st.integers(0o700, 0o777) if path in "de" else st.integers(0o600, 0o677)
+            )
+            (made[0] / path).chmod(mode | 0o100 * (path == "d/p"))
+
+        with umask_as(now):
+            assert umask_here() == now
+            set_modes(made[1], modes_in(made[0], (), before))
+
+        assert [_may(made[1] / path) for path in paths] == [_may(made[0] / path) for path in paths]
+
+
+def test_what_the_user_may_not_do_is_found(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the top, too; not what a log does not have, nor what a link names. Root may do all."""
-    assert barred_in(barring, {"out"}) == ()
+    assert modes_in(shared, {"out"}, "022") == ()
     monkeypatch.setattr(os, "access", lambda _, asked: not asked & os.W_OK)
 
-    found = barred_in(barring, {"out"})
+    found = modes_in(shared, {"out"}, "022")
 
     assert found == (
-        Barred("", "040555"), Barred("d", "040555"), Barred("d/g", "100555"), Barred("f", "100555"),
+        Mode("", "040555"), Mode("d", "040555"), Mode("d/g", "100555"), Mode("f", "100555"),
     )  # fmt: skip
-    monkeypatch.setattr(inside, "_BARRED_MAX", 3)
-    assert barred_in(barring, {"out"}) == ()
+    monkeypatch.setattr(inside, "_MODES_MAX", 3)
+    assert modes_in(shared, {"out"}, "022") == ()
 
 
-def test_in_a_copy_the_user_may_not_do_the_same(barring: Path, tmp_path: Path) -> None:
+def test_in_a_copy_the_user_may_not_do_the_same(shared: Path, tmp_path: Path) -> None:
     """What was not readable is empty; a link is not followed, and a folder stays one."""
     (tmp_path / "elsewhere").chmod(0o640)
-    (barring / "f").chmod(0o644)
-    barred = [
-        Barred("", "040555"), Barred("d", "040000"), Barred("d/g", "100444"), Barred("f", "040000"),
-        Barred("new", "100000"), Barred("link", "100000"), Barred("newer/in", "040111"),
+    modes = [
+        Mode("", "040555"), Mode("d", "040000"), Mode("d/g", "100440"), Mode("f", "040000"),
+        Mode("new", "100000"), Mode("link", "100000"), Mode("newer/in", "040111"),
+        Mode("not", "100600"),
     ]  # fmt: skip
 
-    bar(barring, barred)
+    set_modes(shared, modes)
 
     paths = (".", "d", "d/g", "f", "new", "newer/in", "../elsewhere")
-    assert {path: stat.S_IMODE((barring / path).stat().st_mode) for path in paths} == {
-        ".": 0o555, "d": 0, "d/g": 0o444, "f": 0o644, "new": 0, "newer/in": 0o111,
+    assert {path: _may(shared / path) for path in paths} == {
+        ".": 0o555, "d": 0, "d/g": 0o440, "f": 0o644, "new": 0, "newer/in": 0o111,
         "../elsewhere": 0o640,
     }  # fmt: skip
+    assert not (shared / "not").exists()
     with pytest.raises(FolderRefused):
-        bar(barring, [Barred("link/x", "100000")])
+        set_modes(shared, [Mode("link/x", "100000")])
 
 
-def test_it_is_the_user_who_is_asked_for(barring: Path) -> None:
+def test_it_is_the_user_who_is_asked_for(shared: Path) -> None:
     """A read-only folder and a file that nobody may read, of a user who is not root."""
-    (barring / "f").chmod(0)
-    (barring / "d").chmod(0o555)
+    (shared / "f").chmod(0)
+    (shared / "d").chmod(0o555)
     code = (
         "import sys; from pathlib import Path; "
-        "from refold.engine.workspace.inside import barred_in; "
-        "print([(one.path, one.mode) for one in barred_in(Path(sys.argv[1]), {'out'})])"
+        "from refold.engine.workspace.inside import modes_in; "
+        "print([(one.path, one.mode) for one in modes_in(Path(sys.argv[1]), {'out'}, '022')])"
     )
     other = ["bwrap", "--bind", "/", "/", "--unshare-user", "--uid", "1000"] * (os.geteuid() == 0)
-    command = [*other, sys.executable, "-c", code, str(barring)]
+    command = [*other, sys.executable, "-c", code, str(shared)]
     try:
         said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

@@ -10,7 +10,8 @@ import attrs
 import pytest
 
 from refold.engine.errors import FolderIncomplete, UsageError
-from refold.engine.workspace.entries import FolderStarted, FolderState, Repository
+from refold.engine.workspace.entries import FolderStarted, FolderState, Mode, Repository
+from refold.engine.workspace.inside import umask_here
 from refold.engine.workspace.tree import Base, FileTree, TreeEntry
 from refold.proxy.command import run_command
 from refold.proxy.copies import placing
@@ -90,6 +91,26 @@ def test_a_copy_begins_as_recorded_below_its_top(
     assert is_boxed or "because no sandbox is available: forbidden" in place.notes[0]
     assert list((log.parent / "tmp").iterdir()) == []
     assert [each.name for each in (log.parent / "home/project").iterdir()] == ["below"]
+
+
+@pytest.mark.parametrize("is_boxed", [True, False])
+def test_modes_in_a_copy_are_those_of_the_record(
+    log: Path, monkeypatch: pytest.MonkeyPatch, *, is_boxed: bool
+) -> None:
+    """Those of files that the command makes, too, whatever the umask of who replays."""
+    if not is_boxed:
+        monkeypatch.setattr(placing, "no_layers", no_sandbox)
+    state = folder(log, below="")
+    assert state.started is not None
+    modes = (Mode("f", "100604"),)
+    state.started = attrs.evolve(state.started, umask="027", modes=modes)
+    mask = umask_here()
+
+    with placed(log, state, ["agent"], Copying()) as place:
+        assert ran(place, "touch new; umask; stat -c %a . below f new").split() == [
+            "0027", "750", "750", "604", "640",
+        ]  # fmt: skip
+        assert umask_here() == mask
 
 
 @pytest.mark.parametrize("is_boxed", [True, False])

@@ -19,10 +19,10 @@ from refold.engine.observed.binding import Bindings
 from refold.engine.workspace.entries import (
     COMMON_TEXTS,
     OWN_TEXTS,
-    Barred,
     FolderChanged,
     FolderStarted,
     FolderState,
+    Mode,
     Repository,
     Staged,
     read_entry,
@@ -33,7 +33,17 @@ from tests.proxy.copies.test_placing import ran
 from tests.support.folders import git, kept, patch_with, repository
 
 ROOT: Final = Path(__file__).parents[3]
-MEMBERS: Final = ("path", "below", "log", "tree", "repositories", "barred", "changes", "files")
+MEMBERS: Final = (
+    "path",
+    "below",
+    "log",
+    "tree",
+    "repositories",
+    "umask",
+    "modes",
+    "changes",
+    "files",
+)
 """Of `x-refold.folder` and `x-refold.left`."""
 _CONTENT: Final = b"theirs"
 _NAMES: Final = ("a", "b", "a/b", "b/c", "a/b/c")
@@ -69,7 +79,7 @@ def _logs(draw: st.DrawFn) -> dict[str, Any]:
         "tree": draw(_drawn),
         "bases": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
         "repositories": draw(st.lists(st.sampled_from(("", *_NAMES)), max_size=2, unique=True)),
-        "barred": draw(st.lists(st.sampled_from(("", "d", *_NAMES)), max_size=2, unique=True)),
+        "modes": draw(st.lists(st.sampled_from(("", "d", *_NAMES)), max_size=2, unique=True)),
         "has_commit": draw(st.booleans()),
         "texts": draw(st.lists(st.sampled_from((*OWN_TEXTS, *COMMON_TEXTS)), max_size=3)),
         "changes": draw(st.sampled_from(_NAMES)),
@@ -103,8 +113,8 @@ def _state(log: Path, drawn: dict[str, Any], home: Path) -> FolderState:
         for path in sorted(drawn["repositories"])
     )  # fmt: skip
     path = drawn["path"].format(**places)
-    barred = tuple(Barred(each, "100000") for each in drawn["barred"])
-    started = FolderStarted(path, drawn["below"], tree, repositories, barred=barred)
+    modes = tuple(Mode(each, "100000") for each in drawn["modes"])
+    started = FolderStarted(path, drawn["below"], tree, repositories, umask="077", modes=modes)
     state = FolderState()
     for event in (
         started.as_event(),

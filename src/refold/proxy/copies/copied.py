@@ -133,13 +133,13 @@ def make_copy(
         git_folders, started, work, contents, gits, has_hooks=has_hooks, is_kept=is_kept
     )
     lenders = dict.fromkeys(each for each in (today, recorded.place) if each is not None)
-    barred = {one.path for one in started.barred}
+    modes = {one.path for one in started.modes}
     lent = BorrowedFiles([*lenders], top, started.path, is_mounted, has_layers)
     lent.take(
         entry
         for entry in whole.differs
         if not entry.is_restorable
-        and not (entry.value == "unreadable" and entry.path in barred)
+        and not (entry.value == "unreadable" and entry.path in modes)
         and not git_folders.holds(entry.path)
     )
     notes = [*edits.notes(started.path), *told, *lent.notes({*folder.altered, *folder.states})]

@@ -19,7 +19,7 @@ import attrs
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.workspace.entries import FolderState
 from refold.engine.workspace.git import is_installed
-from refold.engine.workspace.inside import bar, scratch_folder
+from refold.engine.workspace.inside import scratch_folder, set_modes, umask_as
 from refold.proxy.command import Starter, started
 from refold.proxy.copies.copied import Copy, keep_copy, make_copy
 from refold.proxy.copies.current import Edits, is_ordinary
@@ -124,13 +124,15 @@ def placed(
     with scratch_folder() as work, contextlib.ExitStack() as left:
         no_sandbox, no_layer = _missing()
         is_mounted = is_ordinary(folder.started.path) and not no_sandbox
-        copy = make_copy(
-            log, folder, command, work, left, head=head,
-            files=copying.files or ("own" if only_own else "edits"),
-            is_mounted=is_mounted, has_layers=not no_layer, has_hooks=copying.has_hooks,
-            is_kept=copying.keep is not None,
-        )  # fmt: skip
-        yield _placed(copy, copying, no_sandbox, no_layer, left)
+        with umask_as(folder.started.umask):
+            copy = make_copy(
+                log, folder, command, work, left, head=head,
+                files=copying.files or ("own" if only_own else "edits"),
+                is_mounted=is_mounted, has_layers=not no_layer, has_hooks=copying.has_hooks,
+                is_kept=copying.keep is not None,
+            )  # fmt: skip
+            place = _placed(copy, copying, no_sandbox, no_layer, left)
+        yield place
         left.close()
         if copying.keep is not None:
             try:
@@ -154,7 +156,7 @@ def _placed(
 ) -> Placement:
     """Place a copy: in a sandbox, unless `why` says that there is none; `bare`: without layers."""
     recorded = copy.git_folders.started
-    bar(copy.top, recorded.barred)
+    set_modes(copy.top, recorded.modes)
     taken, seen = (*copy.edits.used, *copy.led), copy.git_folders.seen
     compared = FolderComparison(copy.top, copy.contents, copying.ignored, taken, recorded.log, seen)
     left.enter_context(compared)
@@ -243,13 +245,14 @@ def _started(
 
 
 def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
-    """Return what starts a command in a copy, without variables that lead git out of it.
+    """Return what starts a command in a copy, with its umask.
 
-    Nor with those that name as who commits somebody else than the record. In a folder that is not
-    at its recorded path, words and variables name the copy. The first word does not: it is the
-    program that the user chose.
+    It has no variables that lead git out of the copy, or that name as who commits somebody else
+    than the record. In a folder that is not at its recorded path, words and variables name the
+    copy. The first word does not: it is the program that the user chose.
     """
-    who = next((one.settings for one in copy.git_folders.started.repositories), {})
+    recorded = copy.git_folders.started
+    who = next((one.settings for one in recorded.repositories), {})
 
     def begin(
         command: Sequence[str], variables: Mapping[str, str], output: int, errors: int | None
@@ -259,13 +262,13 @@ def _leading(copy: Copy, start: Starter, folder: str) -> Starter:
             for name, value in variables.items()
             if name not in _OF_GIT and who.get(_WHO.get(name, ""), value) == value
         }
-        if not folder:
+        if folder:
+            told |= {n: _relocated(value, copy) for n, value in told.items() if n != "PATH"}
+            # A package that is installed to be edited is imported from the user's folder.
+            told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.work / "compiled")}
+            command = [command[0], *(_relocated(word, copy) for word in command[1:])]
+        with umask_as(recorded.umask):
             return start(command, told, output, errors)
-        told |= {n: _relocated(value, copy) for n, value in told.items() if n != "PATH"}
-        # A package that is installed to be edited is imported from the user's folder.
-        told |= {"PWD": folder, "PYTHONPYCACHEPREFIX": str(copy.work / "compiled")}
-        program, *words = command
-        return start([program, *(_relocated(word, copy) for word in words)], told, output, errors)
 
     return begin
 
