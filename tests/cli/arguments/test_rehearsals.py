@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 
-from refold.cli.arguments.rehearsals import dropped_prints, rehearsed
+from refold.cli.arguments.rehearsals import rehearsed
 from refold.engine.ports.ports import Tool
 
 
-def test_prints_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_dropped(survey_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On standard output; what a program complains of stays."""
-    with dropped_prints():
+
+    def chatters(_log: Path, _program: str | None, **_given: Any) -> None:
         sys.stdout.write("chatter")
+        sys.stderr.write("complaint")
+
+    rehearsed(chatters, survey_log, None, "", said=lambda: "at it")
     sys.stdout.write("answer")
 
-    assert capsys.readouterr().out == "answer"
+    assert capsys.readouterr() == ("answer", "complaint")
 
 
 def _given(

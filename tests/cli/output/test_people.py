@@ -132,5 +132,5 @@ def test_doubts_are_listed_with_three_decisions() -> None:
 def test_what_is_expected_is_said_in_words() -> None:
     """Where there is a short way."""
     assert expected(_question({"type": "boolean"})) == "true or false"
-    assert expected(_question({"enum": ["a", 1]})) == '"a", 1'
+    assert expected(_question({"enum": ["a", 1]})) == '"a" or 1'
     assert "integer" in expected(_question({"type": "integer"}))

@@ -6,7 +6,7 @@ logs), §4.8 (stored runs), §14.9.
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,13 +55,20 @@ class OpenedLog(Value):
 
     def named(self, document: dict[str, Any], *below: str) -> dict[str, Any]:
         """Name the files of a document to people, and of those in its lists `below`; return it."""
-        waiting = [document]
-        for each in waiting:
-            for member in ("log", "path"):
-                if each.get(member):
-                    each[member] = self.shown(each[member])
-            waiting += [row for name in below for row in each.get(name, ())]
-        return document
+        return named(document, *below, shown=self.shown)
+
+
+def named(
+    document: dict[str, Any], *below: str, shown: Callable[[str], str] = output.shown_path
+) -> dict[str, Any]:
+    """Name the files of a document to people, and of those in its lists `below`; return it."""
+    waiting = [document]
+    for each in waiting:
+        for member in ("log", "path"):
+            if each.get(member):
+                each[member] = shown(each[member])
+        waiting += [row for name in below for row in each.get(name, ())]
+    return document
 
 
 def _readable(given: Path | StoredRun) -> contextlib.AbstractContextManager[Path]:

@@ -6,7 +6,7 @@ log. CONTRACT.md §12.8 defines rehearsals.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +43,11 @@ def rehearsed(
         run = run_of(opened, program)
         refuse_damaged(opened)
         made = load_session(tools, program, opened.path)
-        with dropped_prints(), output.progress(said):
+        with (
+            Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+            contextlib.redirect_stdout(nowhere),
+            output.progress(said),
+        ):
             given = run_tools(program, run, tools, only_marked=True)
             return rehearse(opened.path, program, tools=given, session=made, **options), opened
 
@@ -80,13 +84,3 @@ def replayed(
         made = load_session(tools, program, log.path)
         given = run_tools(program, run, tools, only_marked=True)
         return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
-
-
-@contextlib.contextmanager
-def dropped_prints() -> Iterator[None]:
-    """Drop output in the block."""
-    with (
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        contextlib.redirect_stdout(nowhere),
-    ):
-        yield

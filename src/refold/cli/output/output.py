@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -117,13 +117,9 @@ _TERMINAL: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables with which rich may take a file for a terminal."""
 
 
-def _stream(*, err: bool) -> TextIO | None:
-    return sys.stderr if err else sys.stdout  # `None`: closed before Python started
-
-
 def _console(*, err: bool = False) -> "Console | None":
     """Return the console of standard output or standard error; `None` if it is not a terminal."""
-    stream = _stream(err=err)
+    stream = sys.stderr if err else sys.stdout
     if stream is None or not (stream.isatty() or any(map(os.environ.get, _TERMINAL))):
         return None
     from rich.console import Console  # noqa: PLC0415 - terminals only
@@ -141,7 +137,7 @@ def _print(*parts: Part, err: bool = False) -> None:
     """Print one line, with its styles on a terminal; a command continues without its reader."""
     if screen := _console(err=err):
         screen.print(_rich_text(parts), soft_wrap=True)
-    elif stream := _stream(err=err):
+    elif stream := sys.stderr if err else sys.stdout:  # `None`: closed before Python started
         try:
             print(_plain(parts), file=stream, flush=True)
         except BrokenPipeError:
@@ -200,10 +196,10 @@ def note(*parts: Part) -> None:
     _print(*parts, err=True)
 
 
-def note_lines(text: str) -> None:
+def note_lines(text: str, style: str = "") -> None:
     """Say several lines of an answer on standard error."""
     for each in text.split("\n"):
-        note(each)
+        note((each, style))
 
 
 def wrapped(lead: Sequence[Part], *parts: Part, is_repeated: bool = True) -> None:
@@ -334,8 +330,7 @@ def complain(message: str, *more: str) -> None:
 
 def hint(text: str) -> None:
     """Say something helpful on standard error."""
-    for each in text.split("\n"):
-        note((each, "dim"))
+    note_lines(text, "dim")
 
 
 _copies: Final[dict[str, str]] = {}

@@ -175,14 +175,17 @@ def _as_boolean(question: Question, answer: Json) -> Json:
 _WORDS: Final = {"y": True, "yes": True, "n": False, "no": False}
 
 
+def _choices(question: Question) -> list[str]:
+    """Return the answers that fit, as JSON, if there is a list of them."""
+    schema = question.schema or {}
+    listed = [True, False] if schema.get("type") == "boolean" else schema.get("enum")
+    return [_json(each) for each in listed] if isinstance(listed, list) else []
+
+
 def expected(question: Question) -> str:
     """Return what answers fit, for people."""
-    schema = question.schema or {}
-    if schema.get("type") == "boolean":
-        return "true or false"
-    if isinstance(schema.get("enum"), list):
-        return ", ".join(_json(each) for each in schema["enum"])
-    return f"a value that matches the schema {_json(schema)}"
+    schema = _json(question.schema or {})
+    return " or ".join(_choices(question)) or f"a value that matches the schema {schema}"
 
 
 # --- listing ---------------------------------------------------------------------------------
@@ -212,14 +215,9 @@ _SETTLED: Final = ("retry", "fail", "result:JSON")
 
 
 def _answers(question: Question) -> list[str]:
-    schema = question.schema or {}
-    values = schema.get("enum") if isinstance(schema.get("enum"), list) else None
-    if schema.get("type") == "boolean":
-        values = [True, False]
-    if values is None:
-        word = "TEXT" if not schema or schema.get("type") == "string" else "JSON"
-        return [_option("--answer", f"{question.key}={word}")]
-    return [_option("--answer", f"{question.key}={_json(value)}") for value in values]
+    is_text = not question.schema or question.schema.get("type") == "string"
+    values = _choices(question) or ["TEXT" if is_text else "JSON"]
+    return [_option("--answer", f"{question.key}={value}") for value in values]
 
 
 def _option(name: str, value: str) -> str:

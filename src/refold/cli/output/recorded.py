@@ -1,7 +1,6 @@
 """Reports a run that was recorded or continued: in lines, or as one document."""
 
 from pathlib import Path
-from typing import Any
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
@@ -10,16 +9,10 @@ from refold.engine.runners.recorded import Recording
 from refold.replay.run.opened_run import OpenedRun
 
 
-def document_of(recording: Recording) -> dict[str, Any]:
-    """Return a recorded run as one document."""
-    return recording.as_json() | {"log": output.shown_path(recording.log)}
-
-
 def answer(recording: Recording, *, again: str) -> int:
     """Report a run, and return the exit code; `again` is the command that continues it."""
-    return output.answer(
-        document_of(recording), lambda: describe(recording, again=again), code_of(recording)
-    )
+    document = recording.as_json() | {"log": output.shown_path(recording.log)}
+    return output.answer(document, lambda: describe(recording, again=again), code_of(recording))
 
 
 def code_of(recording: Recording) -> int:

@@ -24,7 +24,7 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.live import Live, live_of
 from refold.cli.arguments.loading import import_from_here, is_plain, load_tools, programs_of
-from refold.cli.arguments.logs import OpenedLog, opened_log, started
+from refold.cli.arguments.logs import OpenedLog, named, opened_log, started
 from refold.cli.arguments.options import argument, chosen, declared, limit_option, option
 from refold.cli.arguments.outputs import output_option
 from refold.cli.arguments.rehearsals import replayed
@@ -164,7 +164,8 @@ def command(
     given: dict[str, Any] = {"tools": live.tools, "volatile": volatile}
     if is_one and not (limits or (junit and not is_live)):
         with opened_log(logs[0]) as opened:
-            program = _program_for(programs, opened)
+            by_name = programs_of(programs).get(started(opened.path).program)
+            program = programs[0] if is_plain(programs) else by_name
             if not is_live:
                 return _replay_one(opened, program, given, is_all=is_all, tripwire=tripwire)
             way = live_of(opened, program, live) | {"volatile": volatile, "twice": twice}
@@ -197,7 +198,8 @@ def _replay_one(
 
     def tell() -> None:
         describe(report, is_all=is_all)
-        _describe_findings(seen)
+        if seen:
+            _describe_findings(seen)
 
     found = [finding.as_json() for finding in seen.findings] if seen else None
     document = log.named(report.as_json(), "divergences")
@@ -205,10 +207,8 @@ def _replay_one(
     return output.answer(document, tell, _code(report))
 
 
-def _describe_findings(seen: Watched | None) -> None:
+def _describe_findings(seen: Watched) -> None:
     """Print the findings of the tripwire: each place, and its replacement."""
-    if seen is None:
-        return
     if not seen.findings:
         output.line("the program did not bypass run")
     else:
@@ -226,13 +226,6 @@ def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
         with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
             return {started(log.path).program: programs[0]}
     return programs_of(programs)
-
-
-def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
-    """Return the program that was named for this log: a single one matches any name."""
-    if is_plain(programs):
-        return programs[0]
-    return programs_of(programs).get(started(log.path).program)
 
 
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:
@@ -361,27 +354,15 @@ def tell_many(report: BulkReport, junit: OutputFile | None, *, is_all: bool) -> 
 
     The programs' output goes to standard error.
     """
-    with contextlib.suppress(BrokenPipeError):
-        if report.printed.strip():
-            output.hint(output.safe_lines(report.printed.rstrip("\n")))
+    if report.printed.strip():
+        output.hint(report.printed.rstrip("\n").expandtabs())
     if junit is not None:
         junit.write(junit_xml([report.suite()]))
     code = next(
         (code for code, names in _CODES if not report.counts.keys().isdisjoint(names)), FINE
     )
-    return output.answer(
-        _document_of_many(report), lambda: _describe_many(report, is_all=is_all), code
-    )
-
-
-def _document_of_many(report: BulkReport) -> dict[str, Any]:
-    """Return the report as one document, paths as JSON can hold them."""
-    document = report.as_json()
-    for row in document["logs"]:
-        row["log"] = output.shown_path(row["log"])
-        for divergence in row["divergences"]:
-            divergence["log"] = output.shown_path(divergence["log"])
-    return document
+    document = named(report.as_json(), "logs", "divergences")
+    return output.answer(document, lambda: _describe_many(report, is_all=is_all), code)
 
 
 def _describe_many(report: BulkReport, *, is_all: bool) -> None:

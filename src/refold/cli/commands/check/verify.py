@@ -18,7 +18,6 @@ from refold.cli.arguments.run_names import PLACE
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
 from refold.engine.errors import LogMissing, LogUnsupported, RefoldError, StoreFailed
-from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import SUFFIX, root_of, tree
 from refold.engine.values import Value
 from refold.page.output_files import OutputFile
@@ -252,7 +251,11 @@ def command(
     if is_many:
         found = verified_below(logs, kept, trust)
     else:
-        found = [_one(logs[0], kept, trust, is_salvaged=out is not None)]
+        with opened_log(logs[0]) as log, output.progress(f"verifying {logs[0]}"):
+            found = [kept.verified(log, None, trust)]
+            if not output.is_json():
+                describe(found[0])
+                _advise(found[0], is_salvaged=out is not None)
     if write_heads is not None:
         folders = [each for each in logs if isinstance(each, Path) and each.is_dir()]
         write_heads.write(b"".join(kept_line(each, folders) for each in found if each.is_fine))
@@ -267,28 +270,14 @@ def command(
     return DIFFERS if any(each.expected == NOT_KEPT for each in found) else FINE
 
 
-def _one(
-    given: Path | StoredRun,
-    kept: KeptHeads,
-    trust: Path | None,
-    *,
-    is_salvaged: bool,
-) -> VerifiedRun:
-    with opened_log(given) as log, output.progress(f"verifying {given}"):
-        verified = kept.verified(log, None, trust)
-        if not output.is_json():
-            describe(verified.verification, log, verified.expected)
-            is_damaged = any(each.broken for each in verified.verification.logs)
-            if is_damaged and not is_salvaged and isinstance(given, Path):
-                _advise(log, given)
-    return verified
-
-
-def _advise(log: OpenedLog, given: Path) -> None:
+def _advise(one: VerifiedRun, *, is_salvaged: bool) -> None:
     """Print how to save the valid entries of a damaged log, if there are any."""
     from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - for damaged logs
 
-    found = [prefix_of(path) for path in tree(log.path) if path.is_file()]
+    given, is_damaged = one.log.given, any(each.broken for each in one.verification.logs)
+    if is_salvaged or not is_damaged or not isinstance(given, Path):
+        return
+    found = [prefix_of(path) for path in tree(one.log.path) if path.is_file()]
     if not found or not found[0].entries:
         output.hint("no entry is valid: use a copy of the log, if there is one")
     elif any(each.wrong is not None for each in found):
@@ -356,7 +345,7 @@ def _describe_many(found: Sequence[VerifiedRun], *, is_signed: bool) -> None:
     bad = [each for each in found if not each.is_sound(is_signed=is_signed)]
     for each in bad:
         output.line()
-        describe(each.verification, each.log, each.expected)
+        describe(each)
     fine = words.counted(len(found) - len(bad), "root log")
     rest = f", {len(bad):,} not" if bad else ""
     how = "intact, complete and authentic" if is_signed else "intact and complete"
@@ -365,8 +354,9 @@ def _describe_many(found: Sequence[VerifiedRun], *, is_signed: bool) -> None:
     _tell_contents([log for each in found for log in each.verification.logs])
 
 
-def describe(verification: Verification, log: OpenedLog, expected: str = "") -> None:
+def describe(one: VerifiedRun) -> None:
     """Print the three answers for one tree, and its problems."""
+    verification, log, expected = one.verification, one.log, one.expected
     entries = sum(report.entries for report in verification.logs)
     read, all_logs = _read(verification), words.counted(len(verification.logs), "log")
     output.line((output.shown_path(log.given), "bold"))
@@ -459,7 +449,4 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
         from refold.replay.index.standing import standing_text  # noqa: PLC0415 - most logs have an end
 
         return f"no seal: {standing_text(Path(root.path))}"
-    for report in unsealed:
-        if any(damage.what == TORN_TAIL for damage in report.damage):
-            return f"{Path(log.shown(report.path)).name} has a torn tail"
     return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"

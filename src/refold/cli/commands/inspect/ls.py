@@ -104,7 +104,8 @@ def command(
         from refold.cli.commands.inspect.ls_diff import ls_diff  # noqa: PLC0415 - reads entire logs
 
         return ls_diff([each.path for each in found], other)
-    unread = _unreadable(listed) - _unreadable(found)
+    is_shown = {each.path for each in found}
+    unread = sum(each.status == "unreadable" for each in listed if each.path not in is_shown)
     if unread:
         files = words.counted(unread, "file")
         output.hint(
@@ -166,10 +167,6 @@ def _stored(places: Sequence[Path | StoredRun]) -> int:
 
     names = [folder.name] if folder.name else []
     return tell_moved(stored(folder.url, names), folder.url, 0, "listing")
-
-
-def _unreadable(runs: Iterable[ListedRun]) -> int:
-    return sum(each.status == "unreadable" for each in runs)
 
 
 def _is_notable(run: ListedRun) -> bool:

@@ -149,11 +149,9 @@ def command(
     if at is not None:
         from refold.cli.commands.inspect import show_state  # noqa: PLC0415 - few ask for it
 
-        return (
-            show_state.show_changes(log, at, to)
-            if to is not None
-            else show_state.show_state(log, at)
-        )
+        if to is None:
+            return show_state.show_state(log, at)
+        return show_state.show_changes(log, at, to)
     if is_events:
         with opened_log(log) as opened:
             show_entries(opened, count, follow=follow)

@@ -128,11 +128,8 @@ def _print_failures(recorded: Any) -> None:
     """Report lost output, and requests without an answer of their server."""
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: part of the output was lost")
-    for why in recorded.refused:
-        output.complain(f"a request failed: {why}")
-    for line in recorded.past:
-        output.complain(line)
-    for line in recorded.capped:
+    failed = (f"a request failed: {why}" for why in recorded.refused)
+    for line in (*failed, *recorded.past, *recorded.capped):
         output.complain(line)
 
 

@@ -26,7 +26,6 @@ from refold.cli.arguments.run_names import RUN
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.replay.what_if.explore import ORDERS
-from refold.replay.what_if.order_report import ExploreReport
 
 _OF_ORDERS: Final = ("--orders", "--timers", "--all")
 
@@ -114,13 +113,8 @@ def command(
     is_clear = report.identical and report.is_exhaustive and not report.left_out()
     style = "green" if is_clear else "bold red" if report.changes else "bold yellow"
     lines = report.lines(every=is_all)
-    return output.answer(document, lambda: output.report(lines, style), _code(report))
-
-
-def _code(report: ExploreReport) -> int:
-    if report.changes:
-        return DIFFERS
-    return FINE if report.identical else MISSING
+    code = DIFFERS if report.changes else FINE if report.identical else MISSING
+    return output.answer(document, lambda: output.report(lines, style), code)
 
 
 def explore_results(log: Path, given: Given, *, only: str) -> int:
