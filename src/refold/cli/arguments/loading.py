@@ -122,8 +122,7 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     """
     from refold.tools.contract.tool_types import as_tool  # noqa: PLC0415 - only where tools are named
 
-    found = [as_tool(thing) for thing in _named(text) if not _is_session(thing)]
-    return tuple(found)
+    return tuple(as_tool(thing) for thing in _named(text) if not _is_session(thing))
 
 
 def _named(text: str) -> list[Any]:

@@ -263,11 +263,11 @@ def test_what_was_not_compared_is_said_of_a_few_logs_or_of_all(
     assert codes == (0, 0)
     assert hints == "hello\n" * 2
     assert few.count("jsonl: not compared: a timer, b\n") == 6
-    assert few.count("more log") == 1
-    assert "and 2 more logs with something that was not compared: to list them, add --all\n" in few
+    assert few.count("left out") == 1
+    assert "left out: 2 lines; to list everything, add --all\n" in few
     assert "10 volatile values changed\n" in few
     assert everything.count(": not compared: a timer, b\n") == 5
-    assert "more log" not in everything
+    assert "left out" not in everything
 
 
 def test_equal_divergences_of_several_logs_are_one_cause(

@@ -12,11 +12,14 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import Result
 
+from refold.cli.arguments.run_names import RUNS
 from refold.cli.commands.inspect.view import FolderOfRuns
 from refold.engine.log.pack import pack
+from refold.store.push import Moved, push
 from tests.support.loops import for_each
 
 Invoke = Callable[..., Result]
@@ -70,11 +73,16 @@ def test_a_store_is_not_viewed_whole(invoke: Invoke, tmp_path: Path) -> None:
     assert "pass one of its runs" in said.stderr
 
 
-def test_a_stored_log_is_named_as_it_was_given(survey_log: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        runs = FolderOfRuns(survey_log, stack, "s3://bucket/survey.jsonl")
+def test_a_stored_log_is_named_as_it_was_given(survey_log: Path, tmp_path: Path) -> None:
+    store = f"{tmp_path.as_uri()}/store"
+    assert [type(moved) for _, moved in push([survey_log], store)] == [Moved]
 
-        assert [row["path"] for row in runs.rows()] == ["s3://bucket/survey.jsonl"]
+    with click.Context(click.Command("view")) as context, contextlib.ExitStack() as stack:
+        place = RUNS.convert(f"{store}/survey.jsonl", None, context)
+        rows = FolderOfRuns(place, stack).rows()
+
+    assert [row["path"] for row in rows] == [f"{store}/survey.jsonl"]
+    assert rows[0]["subagents"] == 3
 
 
 class _Leaving(webbrowser.BaseBrowser):

@@ -303,8 +303,8 @@ _STYLES: Final = {
 _NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
 """Logs named above a shared message; the table has the rest."""
-_LEFT_OUT_SHOWN: Final = 3
-"""Logs whose uncompared parts are listed, unless all are asked for."""
+_LEFT_OUT_LINES: Final = 4
+"""Lines about the uncompared parts of logs, unless all are asked for."""
 
 
 # --- many logs -------------------------------------------------------------------------------
@@ -386,15 +386,12 @@ def _describe_many(report: BulkReport, *, is_all: bool) -> None:
         (report.summary, "green" if report.identical else "bold red"),
         f"  {words.counted(len(report.logs), 'log')} in {took}, {report.jobs} at a time",
     )
-    left_out = [log for log in report.logs if log.not_compared]
-    for log in left_out[: None if is_all else _LEFT_OUT_SHOWN]:
-        said = f"not compared: {', '.join(log.not_compared)}"
-        output.line((f"{output.shown_path(log.log)}: {said}", "yellow"))
-    if len(left_out) > _LEFT_OUT_SHOWN and not is_all:
-        more = words.counted(len(left_out) - _LEFT_OUT_SHOWN, "more log")
-        output.line(
-            (f"and {more} with something that was not compared: to list them, add --all", "yellow")
-        )
+    left_out = (
+        [(f"{output.shown_path(log.log)}: not compared: {', '.join(log.not_compared)}", "yellow")]
+        for log in report.logs
+        if log.not_compared
+    )
+    output.some(left_out, None if is_all else _LEFT_OUT_LINES, 0, "log", cut=False)
     if ignored:
         output.line((f"{words.counted(ignored, 'volatile value')} changed", "dim"))
 

@@ -13,12 +13,11 @@ import click
 from refold.cli.arguments.logs import opened_log
 from refold.cli.arguments.options import PORT, argument, declared, option
 from refold.cli.arguments.run_list import runs_of
-from refold.cli.arguments.run_names import PLACE, RUNS_FOLDER
+from refold.cli.arguments.run_names import RUNS, RUNS_FOLDER
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.listed import ListedRun
 from refold.engine.errors import RefoldError
-from refold.store.place import StoredRun
 
 _PATIENCE_SECONDS: Final = 1.5
 """The longest time to read runs for the list at once: the next look, seconds later, continues."""
@@ -30,7 +29,7 @@ _LANES: Final = 14
 @declared("view", has_json=False)
 def command(
     *,
-    place: Path | StoredRun = argument(PLACE, "[DIR|LOG]", default=RUNS_FOLDER),
+    place: Path = argument(RUNS, "[DIR|LOG]", default=RUNS_FOLDER),
     is_opened: bool = option("Open the page in the browser.", "--open"),
     port: int = option("Local port; by default a free one.", type=PORT, default=0),
 ) -> int:
@@ -48,13 +47,10 @@ def command(
     """
     from refold.page.server import Server  # noqa: PLC0415 - not for help pages
 
-    if isinstance(place, Path) and not place.exists():
+    if not place.exists():
         raise click.UsageError(f"{output.shown_path(place)}: no such file or folder")
     with contextlib.ExitStack() as stack:
-        shown = "" if isinstance(place, Path) else str(place)
-        if isinstance(place, StoredRun):
-            place = stack.enter_context(opened_log(place)).path
-        runs = FolderOfRuns(place, stack, shown)
+        runs = FolderOfRuns(place, stack)
         first = None if place.is_dir() else quote(place.name)
         try:
             server = Server(runs, secrets.token_urlsafe(24), first=first, port=port)
@@ -72,12 +68,8 @@ def command(
 class FolderOfRuns:
     """The runs of a folder, or one log, by file name."""
 
-    def __init__(self, place: Path, stack: contextlib.ExitStack, shown: str = "") -> None:
-        """Read `place`; unpacked files stay until `stack` is closed.
-
-        With `shown`, that is how the one log is named to people.
-        """
-        self._shown = shown
+    def __init__(self, place: Path, stack: contextlib.ExitStack) -> None:
+        """Read `place`; unpacked files stay until `stack` is closed."""
         self._place = place
         self._stack = stack
         self._unpacked: dict[Path, Path] = {}
@@ -104,7 +96,7 @@ class FolderOfRuns:
     def _row(self, run: ListedRun, *, is_read: bool) -> dict[str, Any]:
         row = {
             "id": run.path.name,
-            "path": self._shown or run.log,
+            "path": run.log,
             "status": run.status,
             "standing": run.standing,
             "program": run.program,

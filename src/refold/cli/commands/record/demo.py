@@ -12,7 +12,6 @@ import sysconfig
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import click
 
 from refold.cli.arguments.options import UserPath, argument, declared, log_option, option
@@ -56,11 +55,11 @@ def command(
     Exit code: 0 all checks passed · 5 the survey did not complete · 3, 1 as for
                verify and replay.
     """
-    survey, log = _Survey(path), _fresh(log)
-    _heading("record", f"a survey of {path or survey.title} by {_JOBS} subagents at a time")
+    log = _fresh(log)
+    _heading("record", f"a survey of {path or _title(path)} by {_JOBS} subagents at a time")
     with output.progress(lambda: _progress(log)):
         program = "survey_with_faults" if faults else "survey_tree"
-        recording = survey.record(program, log, {}, runner="subprocess")
+        recording = _recorded(path, program, log, {}, runner="subprocess")
     code = _ran("show", log)
     if recording.summary:
         output.line(recording.summary)
@@ -68,7 +67,7 @@ def command(
         return NOT_COMPLETED
     code = code or _ran("verify", log) or _ran("replay", log)
     if code == FINE and (part := _smallest(delegation_tree(log))):
-        code = _ran("diff", *_recorded_twice(survey, log, part))
+        code = _ran("diff", *_recorded_twice(path, log, part))
     if code == FINE:
         if faults:
             output.line()
@@ -99,25 +98,21 @@ def _part_logs(log: Path) -> list[Path]:
     return [log.with_name(f"{log.stem}-{letter}{SUFFIX}") for letter in _RUNNERS]
 
 
-@attrs.frozen
-class _Survey:
-    """The surveyed folder."""
+def _title(path: Path | None) -> str:
+    """Return the surveyed folder by its name in the log: never a path of this machine."""
+    if path is not None:
+        return path.resolve().name or "the root folder"
+    return f"the standard library of Python {sys.version_info[0]}.{sys.version_info[1]}"
 
-    path: Path | None
 
-    @property
-    def title(self) -> str:
-        """The surveyed folder by its name in the log: never a path of this machine."""
-        if self.path is not None:
-            return self.path.resolve().name or "the root folder"
-        return f"the standard library of Python {sys.version_info[0]}.{sys.version_info[1]}"
-
-    def record(self, program: str, log: Path, more: dict[str, Any], **way: Any) -> Recording:
-        """Record a survey whose task includes `more`."""
-        skip = [*SKIPPED, *(TESTS if self.path is None else ())]
-        task = {"title": self.title, "skip": skip, "jobs": _JOBS, "parts": PARTS, **more}
-        tools = survey_tools(self.path or Path(sysconfig.get_path("stdlib")))
-        return record(program, task, log=log, tools=tools, **way)
+def _recorded(
+    path: Path | None, program: str, log: Path, more: dict[str, Any], **way: Any
+) -> Recording:
+    """Record a survey of a folder whose task includes `more`."""
+    skip = [*SKIPPED, *(TESTS if path is None else ())]
+    task = {"title": _title(path), "skip": skip, "jobs": _JOBS, "parts": PARTS, **more}
+    tools = survey_tools(path or Path(sysconfig.get_path("stdlib")))
+    return record(program, task, log=log, tools=tools, **way)
 
 
 def _progress(log: Path) -> str:
@@ -141,14 +136,14 @@ def _ran(verb: str, *logs: Path) -> int:
     return code
 
 
-def _recorded_twice(survey: _Survey, log: Path, part: str) -> list[Path]:
+def _recorded_twice(path: Path | None, log: Path, part: str) -> list[Path]:
     """Record one part twice more, on two runners, and return the logs."""
     _heading("record", f"{part}, in a subprocess and then in this process")
     logs = _part_logs(log)
     with output.progress(f"recording {part} twice"):
         for each, runner in zip(logs, _RUNNERS.values(), strict=True):
             way: dict[str, Any] = {"runner": runner, "seed": 1, "clock": FixedClock()}
-            survey.record("survey_tree", each, {"only": [part]}, **way)
+            _recorded(path, "survey_tree", each, {"only": [part]}, **way)
     return logs
 
 

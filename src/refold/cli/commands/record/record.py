@@ -101,11 +101,10 @@ def command(
     if recorded.folder:
         output.hint(f"folder: {recorded.folder}")
     if recorded.profile:
-        known = (
-            f"profile {recorded.profile}: a replay ignores values that change on "
-            "every run, and lists them"
+        output.hint(
+            f"profile {recorded.profile}: a replay ignores values that change on every run, and "
+            "lists them; to compare them, use --profile none"
         )
-        output.hint(f"{known}; to compare them, use --profile none")
     _print_failures(recorded)
     if late := _passed_on(command):
         output.hint(f"the command got {late}: put options of `refold record` before it")

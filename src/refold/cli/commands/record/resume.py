@@ -145,7 +145,16 @@ def command(
         shown = output.shown_path(log)
         raise click.UsageError(f"{shown} is packed and cannot be resumed: unzip it first")
     with opened_log(log):
-        return _listed(log, given) if is_list else _continued(log, given, decisions)
+        run, found = refuse_observed(log, started(log)), scan(log)
+        if found.damage is not None:
+            raise found.damage.as_error()
+        if found.ended:  # then to name the program or a model would be of no use
+            raise _ended(log, given)
+        import_from_here(given.program)
+        if not is_list:
+            return _continued(log, run, given, decisions)
+        ends, line = open_ends(log), next_line("resume", log, given)
+        return output.answer(_document(log, ends), lambda: describe_ends(ends, line))
 
 
 def _ended(log: Path, given: Given) -> LogSealed:
@@ -165,16 +174,12 @@ def _ended(log: Path, given: Given) -> LogSealed:
     return error
 
 
-def _continued(log: Path, given: Given, decisions: Decisions) -> int:
+def _continued(log: Path, run: RunStarted, given: Given, decisions: Decisions) -> int:
     """Continue the run, and report its end."""
-    run = refuse_observed(log, started(log))
-    if scan(log).ended:  # then to name the program or a model would be of no use
-        raise _ended(log, given)
     if given.program is None and not names_shipped(run):
         error = program_needed(run.program)
         error.add_note(next_line("resume", log, given))
         raise error
-    import_from_here(given.program)
     progress = contextlib.nullcontext() if given.ask else output.progress(f"resuming {log}")
     try:
         with output.stdout_kept(), progress:
@@ -311,17 +316,6 @@ def _models(log: Path, given: Given, start: RunStarted) -> dict[str, Model]:
 
 
 # --- what people have to say -------------------------------------------------------------------
-
-
-def _listed(log: Path, given: Given) -> int:
-    found = scan(log)
-    if found.damage is not None:
-        raise found.damage.as_error()
-    if found.ended:
-        raise _ended(log, given)
-    import_from_here(given.program)
-    ends, again = open_ends(log), next_line("resume", log, given)
-    return output.answer(_document(log, ends), lambda: describe_ends(ends, again))
 
 
 def _in_doubt(log: Path, given: Given, decisions: Decisions, ends: OpenEnds) -> None:
