@@ -64,11 +64,8 @@ def _print_run(
 ) -> None:
     who = run_name(node.name, node.input) or "(never started)"
     number = f" {node.number}" if node.number else ""
-    took = (
-        ""
-        if node.duration_ms is None or node.status == "rejected"
-        else f"  {words.seconds(node.duration_ms)}"
-    )
+    has_run = node.duration_ms is not None and node.status != "rejected"
+    took = f"  {words.seconds(node.duration_ms or 0)}" if has_run else ""
     status, style = output.status(node.status)
     output.line(
         (lead, "dim"),

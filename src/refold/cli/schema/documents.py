@@ -172,13 +172,8 @@ def _request() -> Schema:
         arguments=or_null(OBJECT),
     )
     identity = derived(Identity, depth={"type": "integer", "minimum": 1})
-    people = {
-        "answers": OBJECT,
-        "by": TEXT,
-        "retry": list_of(TEXT),
-        "fail": list_of(TEXT),
-        "results": OBJECT,
-    }
+    people = dict.fromkeys(("answers", "results"), OBJECT) | {"by": TEXT}
+    people |= dict.fromkeys(("retry", "fail"), list_of(TEXT))
     return record(
         {
             "version": {"const": VERSION},

@@ -11,7 +11,6 @@ from refold.cli.arguments.run_names import RUN
 from refold.cli.commands.inspect.show import log_gaps
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE
-from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import DIFFERENCES_MAX, diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.observed.folder import FileDifference
@@ -63,10 +62,9 @@ def command(
             output.line((f"{file.path}: the files differ at the end", "bold"))
             for line in file.diff[:shown]:
                 output.line(line.expandtabs())
-        for name, said in spent.items():
-            if said["models"]:
-                told = words.spent(Usage(**said["usage"]))
-                models = ", ".join(said["models"])
+        for name, tree in trees.items():
+            if models := ", ".join(spent[name]["models"]):
+                told = words.spent(tree.usage)
                 output.line(f"{name} used {models}: {told} including descendants")
 
     document = found.as_json() | {"spent": spent, "files": [attrs.asdict(file) for file in files]}

@@ -243,12 +243,7 @@ def _code(report: ReplayReport) -> int:
 
 
 def _replay_live(
-    log: OpenedLog,
-    program: str | None,
-    junit: OutputFile | None,
-    *,
-    is_all: bool,
-    **way: Any,
+    log: OpenedLog, program: str | None, junit: OutputFile | None, *, is_all: bool, **way: Any
 ) -> int:
     """Run a log again with live outcomes, in the `way` that `refold.drift` takes, and report it.
 

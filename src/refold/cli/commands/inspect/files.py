@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +61,7 @@ def command(
             if len(chosen) == 1 and as_text(chosen[0].path) == path and not output.is_json():
                 sys.stdout.buffer.write(contents.content(chosen[0]))
                 return FINE
-            listed = _listed(contents.whole(start.tree), now, path)
+            listed = tuple(_listed(contents.whole(start.tree), now, path))
     if path and not listed:
         raise UsageError(
             f"{path}: no such file after that entry; to list the files, use "
@@ -75,9 +76,8 @@ def command(
     return output.answer(told.as_json(), lambda: _describe(told, found.lost))
 
 
-def _listed(before: FileTree, now: FileTree, path: str) -> tuple[PrintedFile, ...]:
+def _listed(before: FileTree, now: FileTree, path: str) -> Iterator[PrintedFile]:
     paths = sorted(before.by_path.keys() | now.by_path.keys(), key=os.fsencode)
-    found = []
     for each in paths:
         old, new = before.by_path.get(each), now.by_path.get(each)
         shown = new or old
@@ -85,11 +85,9 @@ def _listed(before: FileTree, now: FileTree, path: str) -> tuple[PrintedFile, ..
             continue
         change = "" if old == new else "added" if not old else "changed" if new else "removed"
         why = shown.value if shown.kind == "out" else "secret" if shown.kind == "cut" else ""
-        file = PrintedFile(
+        yield PrintedFile(
             path=as_text(each), mode=shown.mode, size_bytes=shown.size, change=change, left_out=why
         )
-        found.append(file)
-    return tuple(found)
 
 
 def _describe(told: PrintedFiles, lost: str) -> None:

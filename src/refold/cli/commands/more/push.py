@@ -43,10 +43,7 @@ def command(
         raise click.UsageError(f"{output.shown_path(store)} is not the URL of a store")
     logs = find_logs(runs)
     with contextlib.ExitStack() as left:
-
-        def objects(log: Path) -> list[Path]:
-            return listed_contents(log, left) or []
-
-        found = push(logs, store.url, heads=heads, objects=objects if has_files else None)
+        objects = (lambda log: listed_contents(log, left) or []) if has_files else None
+        found = push(logs, store.url, heads=heads, objects=objects)
         moved = ((log.name, each) for log, each in found)
         return tell_moved(moved, store.url, len(logs), "pushing")

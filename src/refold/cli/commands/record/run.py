@@ -61,7 +61,9 @@ def command(
     if not agent.exists():
         raise click.UsageError(f"{output.shown_path(agent)}: no such file or folder")
     if dry_run:
-        return run_dry(agent, known_tools(agents.own))
+        document = checked(agent, known_tools(agents.own))
+        code = FINE if document.ok else DIFFERS
+        return output.answer(document, lambda: _describe(document), code)
     if task is None:
         raise click.UsageError("pass --task, or --dry-run to check the agent's file")
     given, options = agents.prepared(prepare_run, agent_path=agent, task=_task(task))
@@ -96,12 +98,6 @@ def _task(task: str) -> str:
     if not text:
         raise click.UsageError("--task -: standard input is empty")
     return text
-
-
-def run_dry(place: Path, known_tools: tuple[str, ...]) -> int:
-    """Print the agent of a file, or those of a folder, and their problems."""
-    document = checked(place, known_tools)
-    return output.answer(document, lambda: _describe(document), FINE if document.ok else DIFFERS)
 
 
 def checked(place: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
