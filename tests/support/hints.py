@@ -87,7 +87,7 @@ READING = ("show", "ls", "verify", "diff", "why", "files")
 """Commands that can be run in the middle of a test."""
 EXECUTING = ("resume", "fork", "replay")
 """Commands that change logs, or what a test counts."""
-_OPEN = re.compile(r"--salvage|--ask|\bURL\b|://|\bDIR\b|\bAGENT\b|\bLOG\b|[.…]{1,3}$|`")
+_OPEN = re.compile(r"--salvage|--ask|\bURL\b|://|\bDIR\b|\bAGENT\b(?!\.md)|\bLOG\b|[.…]{1,3}$|`")
 """Sentences that go on, options that write or wait, and what a test cannot know."""
 _PROGRAM = re.compile(r"FILE\.py:\w+")
 
@@ -108,7 +108,8 @@ def runnable_hints(
 def filled(words: list[str], given: Sequence[str], folder: Path) -> list[str] | None:
     """Return a printed command with values for its placeholders; `None` if one is not known.
 
-    A program is the recorded one, or what an earlier command, `given`, named; a model says `ok`.
+    A program is the recorded one, or what an earlier command, `given`, named, as are tools and an
+    agent's file; a model says `ok`.
     """
     made, before = list[str](), ""
     for word in words:
@@ -117,6 +118,8 @@ def filled(words: list[str], given: Sequence[str], folder: Path) -> list[str] | 
             value = _after(given, "--program") or _recorded(words[1])
         elif _PROGRAM.search(word):
             value = _after(given, "--tools")
+        elif word == "AGENT.md":
+            value = given[1] if given[0] == "run" else _after(given, "--agent")
         elif word == "SPEC" or word.endswith("=SPEC"):
             replies = folder / "replies.yaml"
             replies.write_text("[ok, ok, ok, ok, ok, ok, ok, ok]\n")

@@ -1,15 +1,18 @@
 """A printed command has what the header of the log says is missing."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 import refold
 from refold.cli.arguments.hints import Given, next_line
+from refold.engine.log.reader import scan
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from tests.support.forks import TOOLS, model, report
-from tests.support.hints import texts_of, unknown_options
+from tests.support.hints import EXECUTING, filled, runnable_hints, texts_of, unknown_options
 from tests.support.loops import for_each
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +51,7 @@ def test_what_was_given_is_kept_and_only_the_rest_is_asked_for(log: Path) -> Non
     [
         (["read_file"], ""),
         (["read_file", "run_command"], " --agent AGENT.md"),
-        (["run_command", "publish"], " --tools FILE.py:publish"),
+        (["run_command", "publish"], " --tools FILE.py:publish --agent AGENT.md"),
     ],
 )
 def test_what_the_built_in_agent_lacks_is_asked_for(
@@ -62,6 +65,38 @@ def test_what_the_built_in_agent_lacks_is_asked_for(
     line = next_line("resume", log, Given(model=("openai:x",)))
 
     assert line.replace(" --model openai:x", "") == f"refold resume {log}{more}"
+
+
+_OWN = """
+import refold
+
+@refold.tool(effect="reads")
+def publish(text: str) -> str:
+    return text
+"""
+_AGENT = "---\nname: a\ndescription: b\ntools: [read_file, run_command, publish]\n---\nWork.\n"
+
+
+def test_the_command_for_an_agent_s_file_finishes_a_run_that_broke_off(
+    tmp_path: Path, invoke: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own tools, those that only its configuration sets up, and those that need a folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFOLD_CHECK", "0")
+    texts = {"own.py": _OWN, "AGENT.md": _AGENT, "replies.yaml": "[ok]"}
+    texts["refold.yaml"] = "tools: {run_command: {allow: [git]}}"
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    words = ["run", "AGENT.md", "--task", "a", "--model", "scripted:replies.yaml"]
+    words += ["--tools", "own.py:publish", "--log", "a.jsonl"]
+    assert invoke(*words).exit_code == 0
+    log = Path("a.jsonl")
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    line = next_line("resume", log, Given())
+
+    (hint,) = runnable_hints(line, EXECUTING, lambda found: filled(found, words, tmp_path))
+    assert (invoke(*hint).exit_code, scan(log).ended) == (0, True), line
 
 
 def test_tools_that_are_elsewhere_are_named(tmp_path: Path) -> None:

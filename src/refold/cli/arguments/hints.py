@@ -68,7 +68,7 @@ def next_line(verb: str, log: Path, given: Given, *more: str, is_live: bool = Tr
 
         names = [offer["name"] for offer in run.tools]
         left = [f"FILE.py:{name}" for name in names if name not in NAMEABLE_TOOLS]
-        needs_file = verb == "resume" and not left and _BY_FILE in names
+        needs_file = verb == "resume" and _BY_FILE in names
         agent = Path("AGENT.md") if needs_file else None
         given = attrs.evolve(given, tools=",".join(left), agent=agent)
     said = models_by_name(given.model)
