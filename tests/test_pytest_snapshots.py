@@ -199,6 +199,22 @@ def test_snapshots_that_no_assertion_reads_are_kept(
     assert not re.search(r"snapshots? (unused|deleted)|refold rm", said)
 
 
+def test_a_file_that_skips_itself_costs_no_snapshot(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§13.12: such as one whose library is not installed here."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    suite = Suite(pytester)
+    suite.write(test_it=FIXTURE, test_two=FIXTURE)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    before = stored(suite)
+    suite.edit("test_two", "import pytest", "import pytest; pytest.importorskip('none')")
+
+    suite.passes("--snapshot-update")
+
+    assert stored(suite) == before
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("options", [(), ("--continue-on-collection-errors",)])
 def test_a_file_that_cannot_be_imported_costs_no_snapshot(
