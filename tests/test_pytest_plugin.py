@@ -292,6 +292,64 @@ def test_a_changed_log_shows_the_entry(suite: Suite) -> None:
     )
 
 
+ENDING = """
+import pytest
+from agent import digger, search
+
+@pytest.fixture
+def dug(refold_run):
+    yield
+    assert refold_run(digger, "tin", tools=[search]).ok
+    assert refold_run(digger, "ore", tools=[search], name="last").ok
+
+def test_it(dug, refold_run):
+    refold_run(digger, "zinc", tools=[search])
+"""
+
+
+def test_runs_of_a_tear_down_are_replayed(suite: Suite) -> None:
+    """§13.12: they are named apart, and one that is not made any more fails the test."""
+    suite.write(test_it=ENDING)
+    suite.record()
+    names = ("test_it", "test_it-teardown_1", "test_it-teardown_last")
+    assert suite.logs() == sorted(f"{name}.jsonl" for name in names)
+    suite.calls()
+
+    suite.passes()
+
+    assert suite.calls() == []
+    last = '    assert refold_run(digger, "ore", tools=[search], name="last").ok\n'
+    suite.edit("test_it", last, "")
+    assert "recordings that this test did not use:" in suite.fails()
+    suite.passes("--refold-accept")
+    assert suite.logs() == ["test_it-teardown_1.jsonl", "test_it.jsonl"]
+
+
+AGAIN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):  # as other plugins do
+    if any(each.failed for each in runtestprotocol(item, log=False, nextitem=nextitem)):
+        item._initrequest()
+        runtestprotocol(item, nextitem=nextitem)
+    return True
+"""
+
+
+def test_a_test_that_passes_at_its_second_attempt_is_recorded(suite: Suite) -> None:
+    """§13.13: of the attempt that failed, nothing is left."""
+    test = "from agent import digger, fails, search\n\ntried = []\n\ndef test_it(refold_run):\n"
+    test += "    program = digger if tried else fails\n    tried.append(1)\n"
+    test += "    assert refold_run(program, 'tin', tools=[search]).ok\n"
+    suite.write(conftest=AGAIN, test_it=test)
+
+    suite.record()
+
+    assert suite.logs() == ["test_it.jsonl"]
+    suite.edit("test_it", "if tried ", "if True ")
+    suite.passes()
+
+
 def test_a_failure_that_is_no_snapshots_has_no_section(suite: Suite) -> None:
     """A test may fail after its snapshots were right."""
     suite.write(test_it=SNAPSHOTS)

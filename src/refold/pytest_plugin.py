@@ -503,8 +503,7 @@ def _sample(item: pytest.Item, nextitem: pytest.Item | None, syrupy: Any) -> Non
     from refold.testing import samples  # noqa: PLC0415 - only where it is asked for
 
     item.stash[_SAMPLES], item.stash[_IS_LAST] = {}, False
-    keys = (_RUNS, _MODELS, _DONE)
-    item.stash[_UNSAMPLED] = samples.why_none(item, nextitem, syrupy, keys, count - 1)
+    item.stash[_UNSAMPLED] = samples.why_none(item, nextitem, syrupy, count - 1)
     item.stash[_IS_LAST] = True
 
 
@@ -554,6 +553,15 @@ def _is_ours(item: pytest.Item) -> bool:
     return not _OURS.isdisjoint(getattr(item, "fixturenames", ()))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget an earlier attempt: `--refold-samples` and other plugins run a test again."""
+    keys: tuple[pytest.StashKey[Any], ...] = (_RUNS, _MODELS, _DONE)
+    for key in keys:
+        if key in item.stash:
+            del item.stash[key]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail a test that passed and asked otherwise than recorded, or not for all of it."""
@@ -579,10 +587,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Keep a test's recordings once its tear-down has passed, too."""
+    """Keep a test's recordings once its tear-down has passed, too, which may have runs."""
+    __tracebackhide__ = True
+    for runs in item.stash.get(_RUNS, ()):
+        runs.tear_down()
     yield
-    for part in _parts(item):
-        if item.stash.get(_DONE, False):
+    if item.stash.get(_DONE, False):
+        for runs in item.stash.get(_RUNS, ()):
+            runs.settle()
+        for part in _parts(item):
             part.keep()
 
 
@@ -604,8 +617,6 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show below a failed test what changed, and the commands that show it again."""
     report = yield
-    if call.when == "setup" and _DONE in item.stash:
-        del item.stash[_DONE]  # it runs again
     if call.when == "call" or not report.passed:  # subtests, too, have a report
         has_failed = report.failed or item.stash.get(_DONE, None) is False
         item.stash[_DONE] = not has_failed and (report.passed or None)

@@ -45,6 +45,8 @@ from refold.tools.contract.tool_types import as_tool
 
 Mode = Literal["none", "once", "new_episodes", "all", "rewrite", "accept"]
 
+_TEARDOWN: Final = "teardown_"
+"""The beginning of the names of runs in a test's tear-down."""
 LIVE: Final = ("all", "rewrite", "accept")
 """Modes that record though there is a recording; `accept` where it no longer replays."""
 _OPTIONS: Final = frozenset(
@@ -135,6 +137,7 @@ class RecordedRuns:
         self._again = settings.again
         self._had_recordings = bool(settings.place.recorded())
         self._unnamed = 0
+        self._prefix = ""
         self._used: list[Path] = []
         self._waiting: dict[Path, Path] = {}
         """The places of incomplete runs, and their targets if the test passes."""
@@ -148,9 +151,15 @@ class RecordedRuns:
     def __repr__(self) -> str:
         return f"{self.called}({self._place.stem!r}, mode={self._mode!r})"
 
+    def tear_down(self) -> None:
+        """Name the runs from now on as those of the test's tear-down, and count them anew."""
+        self._prefix, self._unnamed = _TEARDOWN, 0
+
     def _claim(self, name: str | None) -> Path:
         if name is None:
             self._unnamed += 1
+        if self._prefix:
+            name = f"{self._prefix}{name or self._unnamed}"
         log = self._place.log(self._unnamed, name)
         if log in self._used:
             raise UsageError(f"name={name!r}: another run of this test has the same name")
@@ -185,12 +194,19 @@ class RecordedRuns:
         return kept
 
     def settle(self) -> None:
-        """Fail a test that passed if a run has no end, or a recording was not used."""
+        """Fail a test that passed if a run has no end, or a recording was not used.
+
+        Before its tear-down, this leaves out the recordings of runs in the tear-down.
+        """
         __tracebackhide__ = True
         for kept in self._waiting:
             if not scan(kept).sealed:
                 fail(f"{self._shown(kept)}: not a valid recording, because the run has no end")
-        if (unused := self._unused()) and self._mode not in LIVE:
+        unused = self._unused()
+        if not self._prefix:
+            later = f"{self._place.stem}-{_TEARDOWN}"
+            unused = [log for log in unused if not log.stem.startswith(later)]
+        if unused and self._mode not in LIVE:
             listed = "\n  ".join(self._shown(log) for log in unused)
             fail(
                 f"recordings that this test did not use:\n  {listed}\nThe test makes "

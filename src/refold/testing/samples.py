@@ -4,7 +4,7 @@
 puts the structures together. Rules: CONTRACT.md §13.10.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +13,8 @@ from _pytest.runner import runtestprotocol
 from refold.replay.testing.structure import is_sampled, varies_in
 
 
-def why_none(
-    item: pytest.Item, nextitem: pytest.Item | None, syrupy: Any, keys: Iterable[Any], count: int
-) -> str:
-    """Run a test so many times; return how one of these failed, empty if all passed.
-
-    `keys` are what the test's fixtures leave in its stash, which each run begins without.
-    """
+def why_none(item: pytest.Item, nextitem: pytest.Item | None, syrupy: Any, count: int) -> str:
+    """Run a test so many times; return how one of these failed, empty if all passed."""
     for number in range(1, count + 1):
         before = [*syrupy._assertions]  # noqa: SLF001 - there is no other way
         with pytest.MonkeyPatch.context() as patch:
@@ -27,9 +22,6 @@ def why_none(
             patch.setattr(syrupy, "queue_snapshot_write", lambda **_: None)
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         syrupy._assertions[:] = before  # noqa: SLF001 - the same
-        for key in keys:
-            if key in item.stash:
-                del item.stash[key]
         item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001 - as other plugins do
         for report in reports:
             if not report.passed:
