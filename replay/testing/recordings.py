@@ -25,7 +25,7 @@ from refold.engine.errors import LogNameRefused, UsageError
 from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.log.lock import lock
-from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
+from refold.engine.log.names import NAME_MAX, SUFFIX, blobs_of, root_of, tree
 from refold.replay.difference.pointer_diff import Difference, differences
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,6 +35,8 @@ _RUN: Final = re.compile(rf"[1-9]\d*|{NAME.pattern}")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.,+=@-]")
 _BYTES_MAX: Final = 100
 """Of a test's name and of a case's, each: a file's name has 255, and children add to it."""
+_STEM_BYTES_MAX: Final = NAME_MAX - 32
+"""Of both: a run's number, the suffix of its kind, and that of a new recording follow."""
 _DIGITS: Final = 8
 
 
@@ -45,14 +47,17 @@ def stem_of(test: str, case: str | None = None) -> str:
     `_`, and a hash of the whole is added.
     """
     name = _safe(test, keeps=str.isidentifier)
-    return name if case is None else f"{name}[{_safe(case)}]"
+    stem = name if case is None else f"{name}[{_safe(case)}]"
+    return stem if len(stem.encode()) <= _STEM_BYTES_MAX else _cut(stem)
 
 
 def _safe(text: str, keeps: Any = None) -> str:
     dotted = text.split(".")
     is_kept = all(map(keeps, dotted)) if keeps else not _UNSAFE.search(text)
-    if is_kept and len(text.encode()) <= _BYTES_MAX:
-        return text
+    return text if is_kept and len(text.encode()) <= _BYTES_MAX else _cut(text)
+
+
+def _cut(text: str) -> str:
     hashed = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     return f"{_UNSAFE.sub('_', text)[:_BYTES_MAX]}~{hashed}"
 

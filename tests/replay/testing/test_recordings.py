@@ -48,13 +48,14 @@ def test_no_two_tests_share_a_file_name() -> None:
     assert stem_of("test_a", "a/b") == "test_a[a_b~c14cddc0]"
 
 
-@for_each("case", ["a/b", "../../x", "x.1", "\x00", "é" * 300, "a\nb"])
+@for_each("case", ["a/b", "../../x", "x.1", "\x00", "é" * 300, "a\nb", "x" * 99])
 def test_a_name_can_be_that_of_a_root(case: str, tmp_path: Path) -> None:
     """No folder, no control character, not too long, and no number that says whose child it is."""
-    log = Place(tmp_path, stem_of("test_a", case)).log(2)
+    for test in ("test_a", "test_" + "b" * 95):
+        log = Place(tmp_path, f"{stem_of(test, case)}.command").log(20)
 
-    assert log.parent == tmp_path
-    assert recorded(log, [("return", 1)]).ok
+        assert log.parent == tmp_path
+        assert recorded(fresh_beside(log), [("return", 1)]).ok
 
 
 def test_runs_of_a_test_are_told_apart(tmp_path: Path) -> None:
