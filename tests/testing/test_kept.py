@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from refold.cli.group import refold
 from refold.engine.log.line import NO_HASH, TRAILER, trailer
-from tests.support.suites import Suite
+from tests.support.suites import TEST, Suite
 
 pytest_plugins = ["pytester"]
 
@@ -91,6 +91,20 @@ def test_recordings_of_tests_that_are_gone_are_named(suite: Suite) -> None:
     ]
     assert sorted(suite.folder.rglob("*.jsonl")) == before
     suite.passes("--refold-record=once")
+
+
+@pytest.mark.parametrize("where", ["../recordings", "{}/recordings"])
+def test_a_folder_that_tests_share_is_left_out(pytester: pytest.Pytester, where: str) -> None:
+    """`pytest one` collects not all tests whose recordings lie there."""
+    suite = Suite(pytester)
+    suite.write(conftest="")  # so that the tests find the agent
+    mark = f"pytestmark = __import__('pytest').mark.refold(recordings={where!r})\n"
+    for name in ("one", "two"):
+        (suite.folder / name).mkdir()
+        suite.write(**{f"{name}/test_{name}": mark.format(suite.folder) + TEST})
+    suite.passes("--refold-record=once", "one", "two")
+
+    assert named(suite, "one") == []
 
 
 @pytest.mark.long

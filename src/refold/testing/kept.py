@@ -25,11 +25,13 @@ _DAY_SECONDS: Final = 86_400
 def unused(tests: Iterable[Test]) -> list[Path]:
     """Return recordings that belong to no test, of these files or of files that are gone.
 
-    Leftovers of a failed test are among them.
+    Leftovers of a failed test are among them.  A folder outside of the test file's own may have the
+    recordings of any tests, also of those that were not collected: it is left out.
     """
-    stems = _stems(tests)
+    own = [test for test in tests if _is_inside(*test)]
+    stems = _stems(own)
     homes: dict[Path, set[Path]] = {}
-    for module, recordings, _ in tests:
+    for module, recordings, _ in own:
         homes.setdefault(folder_of(module, recordings).parent, set()).add(module.parent)
     for root, places in homes.items():
         for folder in root.iterdir() if root.is_dir() else ():
@@ -60,6 +62,11 @@ def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:
     for module, recordings, stem in tests:
         stems.setdefault(folder_of(module, recordings), set()).update([stem] if stem else ())
     return stems
+
+
+def _is_inside(module: Path, recordings: str | os.PathLike[str], _stem: str) -> bool:
+    folder = Path(os.path.normpath(folder_of(module, recordings)))
+    return folder.is_relative_to(module.parent)
 
 
 def _recorded_at(log: Path) -> float | None:
