@@ -22,6 +22,7 @@ from refold.proxy.sessions import record_command
 from refold.tools.contract.tool_types import tool
 from tests.proxy.test_sessions import program
 from tests.support import resumable
+from tests.support.fixtures import LOGS
 from tests.support.loops import some
 from tests.support.resumable import TOOLS, executed
 from tests.support.schemas import validate
@@ -449,6 +450,18 @@ def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
         assert said.exit_code == 3
         assert "is complete, so nothing can be appended" in said.stderr
     assert whole.log.read_bytes() == before
+
+
+def test_what_is_open_in_a_recorded_command_is_listed(tmp_path: Path, invoke: Invoke) -> None:
+    """Only to continue it, its command has to be given."""
+    log = cut(LOGS / "watched.jsonl", tmp_path / "a.jsonl", 9)
+
+    listed = invoke("resume", log, "--list", "--json")
+    continued = invoke("resume", log)
+
+    assert (listed.exit_code, continued.exit_code) == (0, 2)
+    validate(json.loads(listed.stdout), "open-ends")
+    assert "is the log of a watched command" in continued.stderr
 
 
 @tool(effect="reads")

@@ -145,7 +145,8 @@ def command(
         shown = output.shown_path(log)
         raise click.UsageError(f"{shown} is packed and cannot be resumed: unzip it first")
     with opened_log(log):
-        run, found = refuse_observed(log, started(log)), scan(log)
+        found, run = scan(log), started(log)
+        run = run if is_list else refuse_observed(log, run)
         if found.damage is not None:
             raise found.damage.as_error()
         if found.ended:  # then to name the program or a model would be of no use
