@@ -99,7 +99,7 @@ class _Declared(Value):
         return self.made(*self.names, **{**self.how, **more})(command)
 
 
-def argument(kind: click.ParamType[Any], metavar: str | None = None, **how: Any) -> Any:
+def argument(kind: "click.ParamType[Any]", metavar: str | None = None, **how: Any) -> Any:
     """Declare an argument; with `nargs=-1`, it can be repeated."""
     return _Declared(click.argument, (), {"type": kind, "metavar": metavar, **how})
 
