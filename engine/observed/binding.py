@@ -29,7 +29,7 @@ from urllib.parse import quote
 import attrs
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
+from refold.engine.encoding.patterns import LINE_MAX, Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
 from refold.engine.observed.file_names import UUID, FileNames, are_beside
 from refold.engine.observed.volatile import mapped
@@ -84,7 +84,11 @@ _WHO_HEADER: Final = re.compile(
     r"(?:.*-)?(?:id|session|user|trace|traceparent|nonce|thread|conversation|metadata)"
 )
 _WHO: Final = frozenset({"parameters"})
-_GIT: Final = re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}")
+_PROGRAMS: Final = {
+    "git": re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}"),
+    "ls": re.compile(r"\bls\b[^\n|;&]* (?:-\w*[lno]|--format=[lv])|\bll\b"),
+}
+"""Commands whose results have places of their own, whatever tool runs them."""
 _MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905 - one line
 
 _KNOWN_TEXTS: Final = 4096
@@ -142,7 +146,27 @@ _NOW_PLACE: Final = ValuePlace.parsed(
     r"user date (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?)"
 )
 """The time at which an agent asks: only one of the day of its own run, or of the day beside it."""
-_BUILT_IN: Final = (ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE)
+_OWNERS: Final = r" {1,9}\d{1,9} [\w.@$+-]{1,32} {1,32}[\w.@$+-]{1,32} {1,32}"
+_SIZE: Final = r"[\d.,]{1,12}[BKMGTP]? "
+_CHANGED: Final = (
+    r"(?:[A-Z][a-z]{2} [ \d]\d (?:\d\d:\d\d| \d{4})"
+    r"|(?:\d{4}-)?\d\d-\d\d \d\d:\d\d(?::\d\d\.\d{9} [+-]\d{4})?)(?= )"
+)
+_RIGHTS: Final = r"[rwxsStT-]{9}[.+@]?"
+_LISTED: Final = tuple(
+    ValuePlace(rule, frozenset({"ls"}), "measure", Pattern(re.compile(form), LINE_MAX, 0, 1, ""))
+    for rule, form in {
+        "ls -l: links and owners": f"[-bclps]{_RIGHTS}({_OWNERS}){_SIZE}{_CHANGED}",
+        "ls -l: times": f"[-bclps]{_RIGHTS}{_OWNERS}{_SIZE}({_CHANGED})",
+        "ls -l: folders": f"d{_RIGHTS}({_OWNERS}{_SIZE}{_CHANGED})",
+        "ls -l: total": rf"\btotal ({_SIZE[:-1]})(?:\n|\\n)[-bcdlps]{_RIGHTS} ",
+    }.items()
+)
+"""What the rows of `ls -l` have from the disk, and from who lists: a copy's files are new ones.
+The patterns are linear: no two repeats beside each other match the same character."""
+_BUILT_IN: Final = (
+    ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE, *_LISTED,
+)  # fmt: skip
 _TIMELESS: Final = "timeless"
 """Beside the places of a text: that its time of asking is not looked at."""
 
@@ -777,7 +801,8 @@ def _called(call: Mapping[str, Any]) -> frozenset[str]:
 def _results_of(call: Mapping[str, Any]) -> frozenset[str]:
     """Return the places of a call's result."""
     said = f"result:{call.get('name')}"
-    return frozenset({said, "git"} if _GIT.search(_command_of(call)) else {said})
+    command = _command_of(call)
+    return frozenset({said, *(name for name, form in _PROGRAMS.items() if form.search(command))})
 
 
 def _command_of(call: Mapping[str, Any]) -> str:

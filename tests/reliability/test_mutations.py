@@ -113,6 +113,7 @@ def test_edits_of_random_programs_are_reported_where_they_were_made(tmp_path: Pa
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:coroutine 'as_completed:RuntimeWarning")  # an edit ended it
 def test_so_are_those_of_three_thousand_programs(tmp_path: Path) -> None:
     """`python -m tests.mutations --random 3000` prints the table."""
     answers = _campaign(tmp_path, range(LONG_RANDOM))

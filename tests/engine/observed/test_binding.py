@@ -216,6 +216,46 @@ def test_what_is_ignored_in_a_request_is_ignored_where_the_command_prints_it() -
     assert found.joined_values("it took 5.", "it took 7.") is None
 
 
+LISTING = """total 12
+drwxr-xr-x 4 ann staff 4096 Nov 30 22:33 .
+-rw-r--r-- 1 ann staff  585 Nov 30 22:03 a.py
+lrwxrwxrwx 1 ann staff    4 Nov 30  2025 b -> a.py
+"""
+
+
+def listed(text: str, command: str = "cd src && ls -la") -> Asked:
+    call = says("", ("c", "Bash", {"command": command}))
+    return ask(call, result("c", text))
+
+
+@for_each(
+    "was, now, is_same",
+    [
+        ("Nov 30 22", "Dec  1 07", True),
+        ("Nov 30 22:03", "2026-11-30 22:03", True),
+        ("ann staff", "root   root  ", True),
+        ("4 ann staff 4096", "6 ann staff   80", True),
+        ("total 12", "total 8", True),
+        ("585", "586", False),
+        ("-rw-r--r--", "-rw-------", False),
+        ("drwxr-xr-x", "-rwxr-xr-x", False),
+        ("a.py", "c.py", False),
+        (" -> a.py", "", False),
+        ("lrwx", "x\nlrwx", False),
+    ],
+)
+def test_of_listed_files_what_a_copy_has_anew_is_not_compared(
+    was: str, now: str, *, is_same: bool
+) -> None:
+    """Owners, links, times and the sizes of folders; only in rows of `ls -l`, and only of it."""
+    assert was in LISTING
+    other = LISTING.replace(was, now)
+
+    assert (bindings().joined(listed(LISTING), listed(other)) is not None) is is_same
+    for command in ("cat a.txt", "ls", "git log"):
+        assert bindings().joined(listed(LISTING, command), listed(other, command)) is None
+
+
 def timed(*times: str) -> Asked:
     return ask(says("", ("c", "Bash", {})), result("c", " ".join(f"at {each}" for each in times)))
 
