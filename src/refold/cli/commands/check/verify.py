@@ -272,11 +272,11 @@ def command(
 
 def _advise(one: VerifiedRun, *, is_salvaged: bool) -> None:
     """Print how to save the valid entries of a damaged log, if there are any."""
-    from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - for damaged logs
-
     given, is_damaged = one.log.given, any(each.broken for each in one.verification.logs)
     if is_salvaged or not is_damaged or not isinstance(given, Path):
         return
+    from refold.engine.log.salvaging import prefix_of  # noqa: PLC0415 - for damaged logs
+
     found = [prefix_of(path) for path in tree(one.log.path) if path.is_file()]
     if not found or not found[0].entries:
         output.hint("no entry is valid: use a copy of the log, if there is one")
