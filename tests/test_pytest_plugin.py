@@ -325,6 +325,33 @@ def test_runs_of_a_tear_down_are_replayed(suite: Suite) -> None:
     assert suite.logs() == ["test_it-teardown_1.jsonl", "test_it.jsonl"]
 
 
+SWALLOWING = """
+import threading
+import pytest
+from agent import dig, search
+
+def test_raises(refold_run):
+    with pytest.raises(BaseException):
+        refold_run(dig, ["tin"], tools=[search])
+        raise ValueError
+
+def test_thread(refold_run):
+    thread = threading.Thread(target=lambda: refold_run(dig, ["tin"], tools=[search]))
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_test_that_swallows_a_divergence_fails_all_the_same(suite: Suite) -> None:
+    """§13.12: also if it runs the program in a thread."""
+    suite.write(test_it=SWALLOWING)
+    suite.record()
+    suite.edit("agent", "query=query)", "query=query + '!')")
+
+    suite.run().assert_outcomes(failed=2)
+
+
 AGAIN = """
 from _pytest.runner import runtestprotocol
 

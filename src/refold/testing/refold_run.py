@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
@@ -138,6 +138,8 @@ class RecordedRuns:
         self._had_recordings = bool(settings.place.recorded())
         self._unnamed = 0
         self._prefix = ""
+        self._failure: str | None = None
+        """Why a run failed the test, which may swallow that, or run it in a thread."""
         self._used: list[Path] = []
         self._waiting: dict[Path, Path] = {}
         """The places of incomplete runs, and their targets if the test passes."""
@@ -150,6 +152,15 @@ class RecordedRuns:
 
     def __repr__(self) -> str:
         return f"{self.called}({self._place.stem!r}, mode={self._mode!r})"
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Keep the reason if the block fails the test."""
+        try:
+            yield
+        except (pytest.fail.Exception, LogDamaged) as error:
+            self._failure = str(error)
+            raise
 
     def tear_down(self) -> None:
         """Name the runs from now on as those of the test's tear-down, and count them anew."""
@@ -194,11 +205,13 @@ class RecordedRuns:
         return kept
 
     def settle(self) -> None:
-        """Fail a test that passed if a run has no end, or a recording was not used.
+        """Fail a test that passed if a run failed or has no end, or a recording was not used.
 
         Before its tear-down, this leaves out the recordings of runs in the tear-down.
         """
         __tracebackhide__ = True
+        if self._failure is not None:
+            fail(self._failure)
         for kept in self._waiting:
             if not scan(kept).sealed:
                 fail(f"{self._shown(kept)}: not a valid recording, because the run has no end")
@@ -313,8 +326,9 @@ class RefoldRun(RecordedRuns):
                 program, ready, self._settings.base, has_session=session is not None
             )
             asked = _Asked(log, program, input, ready, given)
-            if self._is_replayed(log):
-                return self._replay(asked)
+            with self._failing():
+                if self._is_replayed(log):
+                    return self._replay(asked)
             if self._mode == "accept" and log.exists() and session is None:  # a replay fills it
                 with contextlib.suppress(pytest.fail.Exception, RefoldError):
                     return self._replay(asked)
