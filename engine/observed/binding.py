@@ -87,6 +87,10 @@ _WHO: Final = frozenset({"parameters"})
 _PROGRAMS: Final = {
     "git": re.compile(r"\bgit\b[^\n|;&]*\b(?:[a-z]+-)*[a-z]{3,}"),
     "ls": re.compile(r"\bls\b[^\n|;&]* (?:-\w*[lno]|--format=[lv])|\bll\b"),
+    "tests": re.compile(
+        r"\b(?:py\.?test|unittest|tox|nox|jest|vitest|mocha"
+        r"|(?:npm|pnpm|yarn|bun|deno|node|cargo|go|make)\b[^\n|;&]*\b(?:test|check))\b"
+    ),
 }
 """Commands whose results have places of their own, whatever tool runs them."""
 _MONTHS: Final = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())  # noqa: SIM905 - one line
@@ -153,19 +157,22 @@ _CHANGED: Final = (
     r"|(?:\d{4}-)?\d\d-\d\d \d\d:\d\d(?::\d\d\.\d{9} [+-]\d{4})?)(?= )"
 )
 _RIGHTS: Final = r"[rwxsStT-]{9}[.+@]?"
-_LISTED: Final = tuple(
-    ValuePlace(rule, frozenset({"ls"}), "measure", Pattern(re.compile(form), LINE_MAX, 0, 1, ""))
-    for rule, form in {
-        "ls -l: links and owners": f"[-bclps]{_RIGHTS}({_OWNERS}){_SIZE}{_CHANGED}",
-        "ls -l: times": f"[-bclps]{_RIGHTS}{_OWNERS}{_SIZE}({_CHANGED})",
-        "ls -l: folders": f"d{_RIGHTS}({_OWNERS}{_SIZE}{_CHANGED})",
-        "ls -l: total": rf"\btotal ({_SIZE[:-1]})(?:\n|\\n)[-bcdlps]{_RIGHTS} ",
-    }.items()
+_MEASURED: Final = tuple(
+    ValuePlace(rule, frozenset({where}), "measure", Pattern(re.compile(form), LINE_MAX, 0, 1, ""))
+    for where, rule, form in (
+        ("ls", "ls -l: links and owners", f"[-bclps]{_RIGHTS}({_OWNERS}){_SIZE}{_CHANGED}"),
+        ("ls", "ls -l: times", f"[-bclps]{_RIGHTS}{_OWNERS}{_SIZE}({_CHANGED})"),
+        ("ls", "ls -l: folders", f"d{_RIGHTS}({_OWNERS}{_SIZE}{_CHANGED})"),
+        ("ls", "ls -l: total", rf"\btotal ({_SIZE[:-1]})(?:\n|\\n)[-bcdlps]{_RIGHTS} "),
+        ("tests", "durations of tests", r"(\b\d+(?:\.\d+)? ?(?:ms|s|secs?|seconds?)\b(?: =+)?)"),
+        ("tests", "durations of tests", r"(=+) \d+ (?:passed|failed|skipped|errors?|deselected)\b"),
+    )
 )
 """What the rows of `ls -l` have from the disk, and from who lists: a copy's files are new ones.
-The patterns are linear: no two repeats beside each other match the same character."""
+How long tests took, with the bars that pytest makes as long as that leaves room.  The patterns are
+linear: no two repeats beside each other match the same character."""
 _BUILT_IN: Final = (
-    ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE, *_LISTED,
+    ValuePlace.parsed(r"git measure (\d+ (?:second|minute)s? ago)"), _NOW_PLACE, *_MEASURED,
 )  # fmt: skip
 _TIMELESS: Final = "timeless"
 """Beside the places of a text: that its time of asking is not looked at."""

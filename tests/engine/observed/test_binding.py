@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -216,7 +216,7 @@ def test_what_is_ignored_in_a_request_is_ignored_where_the_command_prints_it() -
     assert found.joined_values("it took 5.", "it took 7.") is None
 
 
-LISTING = """total 12
+LISTING: Final = """total 12
 drwxr-xr-x 4 ann staff 4096 Nov 30 22:33 .
 -rw-r--r-- 1 ann staff  585 Nov 30 22:03 a.py
 lrwxrwxrwx 1 ann staff    4 Nov 30  2025 b -> a.py
@@ -254,6 +254,39 @@ def test_of_listed_files_what_a_copy_has_anew_is_not_compared(
     assert (bindings().joined(listed(LISTING), listed(other)) is not None) is is_same
     for command in ("cat a.txt", "ls", "git log"):
         assert bindings().joined(listed(LISTING, command), listed(other, command)) is None
+
+
+TESTED: Final = """collected 2 items
+==================== 2 passed in 9.37s ====================
+slowest: 3ms setup
+"""
+
+
+@for_each(
+    "was, now, is_same",
+    [
+        ("== 2 passed in 9.37s ==", "= 2 passed in 10.2s =", True),
+        ("3ms", "0.2 ms", True),
+        ("2 passed", "3 passed", False),
+        ("passed", "failed", False),
+        ("collected 2", "collected 3", False),
+        ("3ms setup", "setup", False),
+    ],
+)
+def test_the_time_that_tests_take_is_not_compared(was: str, now: str, *, is_same: bool) -> None:
+    """Of commands that run tests, and of no other."""
+    other = TESTED.replace(was, now)
+
+    for command in (
+        "python -m pytest -x",
+        "npm run test",
+        "cd a; cargo test --all",
+        "go test ./...",
+    ):
+        there = listed(TESTED, command), listed(other, command)
+        assert (bindings().joined(*there) is not None) is is_same, command
+    for command in ("python -m timeit x", "npm install", "cat tests"):
+        assert bindings().joined(listed(TESTED, command), listed(other, command)) is None
 
 
 def timed(*times: str) -> Asked:
