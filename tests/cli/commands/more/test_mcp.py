@@ -144,6 +144,7 @@ def test_only_names_of_the_folder_are_runs(run: str, runs: Path) -> None:
 def test_a_link_out_of_the_folder_is_refused(name: str, runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs, tmp_path / "in")
     (tmp_path / "in" / "inside.jsonl").symlink_to("audit.jsonl")
+    (tmp_path / "in" / "itself.jsonl").symlink_to("itself.jsonl")
     calls: Calls = (
         ("list_runs", {}),
         ("search", {"run": "inside.jsonl", "text": "on fire"}),

@@ -241,7 +241,8 @@ class _Runs:
         with os.scandir(self._folder) as found:
             links = [Path(each) for each in found if each.is_symlink()]
         for link in links:
-            if not link.resolve().is_relative_to(self._folder):
+            # `resolve` raises for a link to itself, before Python 3.13
+            if not Path(os.path.realpath(link)).is_relative_to(self._folder):
                 name = output.safe(link.name)
                 raise _refused(
                     f"{name} in the folder of runs links to a different folder: remove it"
