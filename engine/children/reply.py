@@ -49,7 +49,7 @@ class Members(Value):
 
 ARTIFACT: Final = Members({"kind": str, "value": str}, {"name": str})
 
-_REPLY: Final = Members(
+REPLY: Final = Members(
     {"status": str, "summary": str},
     {
         "output": object,
@@ -61,6 +61,7 @@ _REPLY: Final = Members(
         "usage": Members({}, dict.fromkeys(attrs.fields_dict(Usage), int) | {"prices": str}),
     },
 )
+"""The shape of a reply."""
 _NAMES: Final = {
     str: "text",
     list: "an array",
@@ -176,7 +177,7 @@ def _checked(reply: Json, policy: Policy) -> dict[str, Any]:
     """Return a reply that has its shape and keeps to the policy; a null error is dropped."""
     if type(reply) is dict and reply.get("error", "") is None:
         del reply["error"]
-    check_shape(reply, _REPLY)
+    check_shape(reply, REPLY)
     if reply["status"] not in STATUSES:
         raise Misfit("/status", "one of " + ", ".join(STATUSES), f"{reply['status']!r:.60}")
     artifacts = reply.get("artifacts", [])

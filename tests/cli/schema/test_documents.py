@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schema.documents import DOCUMENTS, schema
+from refold.engine.children.reply import REPLY
 from refold.engine.errors import RunEnded
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
@@ -30,6 +31,14 @@ def _check(name: str, said: Result) -> Any:
 @for_each("name", DOCUMENTS)
 def test_each_schema_is_printed(name: str, invoke: Invoke) -> None:
     assert json.loads(invoke("schema", name).stdout) == schema(name)
+
+
+def test_the_reply_of_a_child_has_all_that_is_read_of_it() -> None:
+    """Another runner is written from this schema."""
+    reply = schema("delegation")["properties"]["reply"]
+
+    assert {*reply["properties"]} == {*REPLY.needed, *REPLY.more}
+    assert {*reply["required"]} == {*REPLY.needed}
 
 
 def test_each_schema_is_one() -> None:

@@ -214,11 +214,14 @@ def _vault() -> Schema:
 def _reply() -> Schema:
     usage = {each.name: TEXT if each.name == "prices" else COUNT for each in attrs.fields(Usage)}
     kinds = {"enum": list(get_args(ArtifactKind))}
+    artifacts = list_of(record({"kind": kinds, "value": TEXT}, {"name": TEXT}))
     return record(
         {"status": {"enum": list(STATUSES)}, "summary": TEXT},
         {
             "output": ANY,
-            "artifacts": list_of(record({"kind": kinds, "value": TEXT}, {"name": TEXT})),
+            "artifacts": artifacts,
+            "own": artifacts,
+            "cut": FLAG,
             "error": or_null(derived(Fault)),
             "tools_used": list_of(TEXT),
             "usage": record({}, usage),
