@@ -350,4 +350,4 @@ def test_a_session_at_a_terminal_is_recorded_and_its_replay_says_what_is_missing
         code = process.wait(DEADLINE_SECONDS)
 
     assert code == 1
-    assert b"its keyboard input is not in the log" in b" ".join(said.split())
+    assert b"its keyboard input is not in" in said

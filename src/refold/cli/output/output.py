@@ -259,11 +259,9 @@ def table(
     A column without content is left out. The last one may have several parts: it is cut on a
     terminal, with `is_cut` everywhere; with `wrap`, it is shown whole, over several lines.
     """
-    from rich.cells import cell_len  # noqa: PLC0415 - a small part of rich, for tables
-
     is_cut = is_cut or _console() is not None  # elsewhere, the name at its end is whole
     last = len(rows[0]) - 1
-    lengths = [[cell_len(_plain((part,))) for part in row[:last]] for row in rows]
+    lengths = [[_width(_plain((part,))) for part in row[:last]] for row in rows]
     widths = {
         at: max(length for length in column if length <= _CELL_MAX)
         for at, column in enumerate(zip(*lengths, strict=True))
@@ -280,6 +278,15 @@ def table(
             wrapped(parts, *cells[last:], is_repeated=False)
         else:
             line(*parts, *cells[last:], cut=is_cut)
+
+
+def _width(text: str) -> int:
+    """Return the cells that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - few tables need it, and it is slow to load
+
+    return cell_len(text)
 
 
 def note_json(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 - click calls it

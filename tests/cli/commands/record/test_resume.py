@@ -637,7 +637,7 @@ def test_a_watched_command_is_resumed_from_the_command_line(
         again = invoke("resume", "again.jsonl", "--", *command)
 
     assert (done.exit_code, capped.exit_code, again.exit_code) == (0, 0, 3), done.stderr
-    assert done.stderr.startswith("1 answer from the log, 1 to request\n")
+    assert done.stderr.startswith("1 answer from the log, 1 to request before it goes on\n")
     document = json.loads(done.stdout)
     validate(document, "resume-command")
     assert (document["served"], document["live"], document["status"]) == (1, 1, "completed")
