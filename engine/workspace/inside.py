@@ -308,8 +308,8 @@ def _parsed(mode: str) -> tuple[int, int]:
 
 
 def _modes(place: str, path: str, passes: Collection[str], mask: int) -> Iterator[Mode]:
-    rights = _rights(place, Path(place).stat(), os.R_OK | os.W_OK | os.X_OK)
-    if rights != 0o777 & mask:
+    rights = _rights(place, os.R_OK | os.W_OK | os.X_OK)
+    if rights not in (None, 0o777 & mask):
         yield Mode(path, f"{FOLDER[:3]}{rights:03o}")
     try:
         entries = [*os.scandir(place)]
@@ -322,15 +322,20 @@ def _modes(place: str, path: str, passes: Collection[str], mask: int) -> Iterato
         if entry.is_dir(follow_symlinks=False):
             yield from _modes(entry.path, below, passes, mask)
         elif entry.is_file(follow_symlinks=False):
-            found = entry.stat(follow_symlinks=False)
-            rights = _rights(entry.path, found, os.R_OK | os.W_OK)
-            if rights != (0o777 if found.st_mode & stat.S_IXUSR else 0o666) & mask:
+            rights = _rights(entry.path, os.R_OK | os.W_OK)
+            if rights is not None and rights != (0o777 if rights & 0o100 else 0o666) & mask:
                 yield Mode(below, f"{FILE[:3]}{rights:03o}")
 
 
-def _rights(place: str, found: os.stat_result, asked: int) -> int:
-    """Return permissions as they are, if this user has those of the owner; else its own, thrice."""
-    rights = stat.S_IMODE(found.st_mode) & 0o777
+def _rights(place: str, asked: int) -> int | None:
+    """Return permissions as they are, if this user has those of the owner; else its own, thrice.
+
+    `None` for what is gone meanwhile, or lies in a folder that may not be searched.
+    """
+    try:
+        rights = os.lstat(place).st_mode & 0o777
+    except OSError:
+        return None
     is_allowed = os.access(place, asked)
     if is_allowed == (rights >> 6 & asked == asked) or (os.geteuid() == 0 and is_allowed):
         return rights

@@ -384,19 +384,24 @@ def test_in_a_copy_the_user_may_not_do_the_same(shared: Path, tmp_path: Path) ->
 
 
 def test_it_is_the_user_who_is_asked_for(shared: Path) -> None:
-    """A read-only folder and a file that nobody may read, of a user who is not root."""
+    """Read-only and unsearchable folders, a file that nobody may read; the user is not root."""
     (shared / "f").chmod(0)
     (shared / "d").chmod(0o555)
+    (shared / "e").mkdir()
+    (shared / "e" / "h").write_text("x")
+    (shared / "e").chmod(0o444)
     code = (
         "import sys; from pathlib import Path; "
         "from refold.engine.workspace.inside import modes_in; "
         "print([(one.path, one.mode) for one in modes_in(Path(sys.argv[1]), {'out'}, '022')])"
     )
     other = ["bwrap", "--bind", "/", "/", "--unshare-user", "--uid", "1000"] * (os.geteuid() == 0)
-    command = [*other, sys.executable, "-c", code, str(shared)]
     try:
-        said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        subprocess.run([*other, "true"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no user namespaces here")
 
-    assert said == "[('d', '040555'), ('f', '100000')]\n"
+    command = [*other, sys.executable, "-c", code, str(shared)]
+    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+
+    assert said == "[('d', '040555'), ('e', '040444'), ('f', '100000')]\n"
