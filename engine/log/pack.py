@@ -180,6 +180,9 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
             names = archive.namelist()
             top = _top_of(path, names)
             _refuse_more(path, archive)
+            methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            if any(each.compress_type not in methods for each in archive.infolist()):
+                raise _refused(path, "files compressed by another method than deflate")
             size = sum(each.file_size for each in archive.infolist())
             if size > UNPACKED_MAX:
                 raise _refused(path, f"{size} bytes, more than {UNPACKED_MAX}")

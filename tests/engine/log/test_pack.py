@@ -317,6 +317,17 @@ def test_a_broken_archive_is_refused(tree: Path, tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_another_method_of_compression_is_refused(tree: Path, tmp_path: Path, method: int) -> None:
+    """Each has errors of its own, and a later Python has more of them."""
+    packed = tmp_path / "report.refold"
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.write(tree, tree.name)
+
+    with pytest.raises(LogUnsupported, match="deflate"), opened(packed):
+        pass
+
+
 def test_what_is_named_like_an_archive_and_is_none_is_refused(
     make_log: Callable[[int], Path],
 ) -> None:
