@@ -164,7 +164,11 @@ _MEASURED: Final = tuple(
         ("ls", "ls -l: times", f"[-bclps]{_RIGHTS}{_OWNERS}{_SIZE}({_CHANGED})"),
         ("ls", "ls -l: folders", f"d{_RIGHTS}({_OWNERS}{_SIZE}{_CHANGED})"),
         ("ls", "ls -l: total", rf"\btotal ({_SIZE[:-1]})(?:\n|\\n)[-bcdlps]{_RIGHTS} "),
-        ("tests", "durations of tests", r"(\b\d+(?:\.\d+)? ?(?:ms|s|secs?|seconds?)\b(?: =+)?)"),
+        (
+            "tests",
+            "durations of tests",
+            r"\b(?:in|Time:|Duration) {1,9}(\d+(?:\.\d+)? ?m?s\b(?: =+)?)",
+        ),
         ("tests", "durations of tests", r"(=+) \d+ (?:passed|failed|skipped|errors?|deselected)\b"),
     )
 )

@@ -259,6 +259,7 @@ def test_of_listed_files_what_a_copy_has_anew_is_not_compared(
 TESTED: Final = """collected 2 items
 ==================== 2 passed in 9.37s ====================
 slowest: 3ms setup
+Time: 3 s
 """
 
 
@@ -266,7 +267,8 @@ slowest: 3ms setup
     "was, now, is_same",
     [
         ("== 2 passed in 9.37s ==", "= 2 passed in 10.2s =", True),
-        ("3ms", "0.2 ms", True),
+        ("3ms", "4ms", False),
+        ("Time: 3 s", "Time: 7.25 s", True),
         ("2 passed", "3 passed", False),
         ("passed", "failed", False),
         ("collected 2", "collected 3", False),
